@@ -411,6 +411,12 @@ class Cluster:
             data = answer.read()
         return answer.status, json.loads(data) if data[:1] == b"{" else data
 
+    def must(self, method, path, body=None):
+        """The object of a call that is not refused."""
+        status, answer = self.call(method, path, body)
+        assert 200 <= status < 300, f"{method} {path}: {status} {answer}"
+        return answer
+
     def get(self, path):
         return self.call("GET", path)[1]
 
@@ -428,6 +434,18 @@ class Cluster:
 
     def writes(self, namespace):
         return [call for call in self.calls(namespace) if call[0] not in ("get", "list", "watch")]
+
+    def make_namespace(self):
+        """The name of a new namespace, in which pods can be made."""
+        name = f"test-{uuid.uuid4().hex[:8]}"
+        self.must("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for made in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+            path = f"/api/v1/namespaces/{name}/{made}"
+            self.await_true(lambda path=path: self.call("GET", path)[0] == 200, time.monotonic() + 60, path)
+        return name
+
+    def drop_namespace(self, name):
+        self.must("DELETE", f"/api/v1/namespaces/{name}")
 
     def inside(self, *words, timeout=60):
         """A command on the node."""

@@ -1,8 +1,8 @@
 """Tests against a real Kubernetes cluster of one node, one for the whole run (see cluster.py)."""
 
+import concurrent.futures
 import pathlib
 import sys
-import uuid
 
 import pytest
 
@@ -40,12 +40,43 @@ def cluster():
 @pytest.fixture
 def namespace(cluster):
     """The name of a namespace of the test's own."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
-    for made in ("serviceaccount/default", "configmap/kube-root-ca.crt"):  # of two that are missing kubectl waits for none
-        cluster.kubectl("wait", "--for=create", "--timeout=60s", made, namespace=name)
+    name = cluster.make_namespace()
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.drop_namespace(name)
+
+
+class Endings:
+    """Worlds that end while other tests go on: a node takes seconds to end a pod, and nobody has to wait for that one by one."""
+
+    def __init__(self):
+        self.pool = concurrent.futures.ThreadPoolExecutor(4)
+        self.under_way = {}
+
+    def begin(self, name, end):
+        self.under_way[self.pool.submit(end)] = name
+
+    def wait(self):
+        """Until all have ended; fails with the names of the tests after which something was left."""
+        problems = {name: str(error) for future, name in self.under_way.items() if (error := future.exception(300))}
+        self.under_way.clear()
+        assert not problems, problems
+
+
+@pytest.fixture(scope="session")
+def all_endings():
+    return Endings()
+
+
+@pytest.fixture(scope="module")
+def endings(all_endings):
+    yield all_endings
+    all_endings.wait()
+
+
+@pytest.fixture
+def calm(endings):
+    """For a test that breaks the cluster: nothing else is going on there."""
+    endings.wait()
 
 
 @pytest.fixture(scope="session")
@@ -60,13 +91,18 @@ def static_hand():
 
 
 @pytest.fixture
-def world(cluster, namespace, static_hand):
+def world(request, cluster, static_hand, endings):
     """Sandboxes of busybox in a namespace of their own, of which nothing may be left."""
-    world = KubeWorld(cluster, namespace, static_hand)
+    world = KubeWorld(cluster, cluster.make_namespace(), static_hand)
     before = world.census()
+
+    def end():
+        world.finish()
+        assert world.census() == before
+        cluster.drop_namespace(world.namespace)
+
     yield world
-    world.finish()
-    assert world.census() == before
+    endings.begin(request.node.name, end)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "runtime"))
 
-from conformance import World  # noqa: E402
+from conformance import Driver, Sandbox, World  # noqa: E402
 
 KINDS = ("pods", "secrets", "persistentvolumeclaims", "services", "configmaps", "apis/networking.k8s.io/v1/ingresses")
 
@@ -20,6 +20,33 @@ class KubeWorld(World):
         self.settings = {"kubernetes.namespace": namespace, "kubernetes.pvc_storage_class": "tests",
                          "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
         self.as_user("admin")
+
+        self.made, self.removals, self.shared = [], [], None
+
+    def new(self, *args, **kwargs):
+        box = super().new(*args, **kwargs)
+        self.made.append(box.id)
+        return box
+
+    def sweep(self, pool):
+        """For a world of many tests: ends the drivers of one, and has the sandboxes removed while the next one goes on."""
+        drivers, self.drivers = self.drivers, []
+        for driver in drivers:
+            driver.finish()
+        ids, self.made = self.made, []
+        self.removals += [pool.submit(self.remove, ids)] if ids else []
+
+    def remove(self, ids):
+        driver = Driver(self).open(self.runtime)
+        for name in ids:
+            if (self.state / "drive" / f"{name}.json").exists():
+                Sandbox(driver, name).drive("gone")
+        driver.finish()
+
+    def finish(self):
+        for removal in self.removals:
+            removal.result(300)
+        super().finish()
 
     def as_user(self, user):
         self.env["KUBECONFIG"] = str(self.cluster.kubeconfig("token", user, namespace=self.namespace))

@@ -8,6 +8,7 @@ import test_runtime_errors
 import test_runtime_life
 import test_runtime_owner
 import test_runtime_use
+from conformance import Sandbox
 from kube_world import KubeWorld
 
 for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test_runtime_use):
@@ -16,13 +17,35 @@ for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test
             globals()[_name] = _case
 
 
-@pytest.fixture
-def world(cluster, namespace, static_hand, debian_image):
-    world = KubeWorld(cluster, namespace, static_hand, image=debian_image, hand_args=[])
+@pytest.fixture(scope="module")
+def world(cluster, static_hand, debian_image, endings):
+    """One for all: a namespace and a claim take longer than most of the tests."""
+    world = KubeWorld(cluster, cluster.make_namespace(), static_hand, image=debian_image, hand_args=[])
     before = world.census()
     yield world
     world.finish()
     assert world.census() == before
+    cluster.drop_namespace(world.namespace)
+
+
+@pytest.fixture(autouse=True)
+def swept(world, endings):
+    yield
+    world.sweep(endings.pool)
+
+
+@pytest.fixture
+def box(world, driver):
+    """One for all tests that need just one, each time as if it were new: it runs, its workspace is empty, the shell is where it began."""
+    if not (world.state / "drive" / f"{world.shared}.json").exists():
+        box = world.new(driver, own=False)
+        world.made.remove(box.id)
+        world.shared, world.start = box.id, box.ok("pwd")
+        return box
+    box = Sandbox(driver, world.shared)
+    box.drive("running")
+    box.ok(f"cd {world.start} && find . -mindepth 1 -delete")
+    return box
 
 
 def test_network_none_is_kept_or_refused_by_name(world, driver):
