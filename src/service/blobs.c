@@ -11,6 +11,7 @@
 #include "service/admit.h"
 #include "service/clock.h"
 #include "service/internal.h"
+#include "service/volume.h"
 
 #define DIRECTORY "blobs" /* of the state directory: ID, and ID-part while it is written */
 #define STORE_SECONDS 3600.0
@@ -192,13 +193,13 @@ int64_t blobs_charge(struct tn_service *s, const char *tenant)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-/* So many more; sandboxes may have a part of what the key allows. */
+/* So many more; sandboxes and volumes may have a part of what the key allows. */
 static int reserve(struct tn_service *s, const struct caller *who, const struct blob *b,
-                   struct tn_error *err)
+                   int64_t volumes, struct tn_error *err)
 {
     int64_t most = who->limits.max_disk;
 
-    most = most > 0 ? most - box_disk_taken(s, who->tenant) : TENANT_MAX;
+    most = most > 0 ? most - box_disk_taken(s, who->tenant) - volumes : TENANT_MAX;
     if (most > TENANT_MAX)
         most = TENANT_MAX;
     if (admit_reserve(s, err))
@@ -220,15 +221,16 @@ static int64_t fill(struct tn_service *s, const struct caller *who, const struct
 {
     tn_autofree char *piece = tn_malloc(PIECE);
     int64_t deadline = tn_deadline_in(STORE_SECONDS), size = 0;
+    const int64_t volumes = who->limits.max_disk > 0 ? volume_charge(s, who->tenant) : 0;
     ssize_t n, credit = CREDIT; /* also for an empty file */
 
-    if (reserve(s, who, b, err))
+    if (reserve(s, who, b, volumes, err))
         return -1;
     while ((n = source(ctx, piece, PIECE, err)) > 0) {
         if (tn_now() > deadline)
             return tn_fail(err, TN_E_TIMEOUT, "the upload takes too long");
         for (; credit < n; credit += CREDIT)
-            if (reserve(s, who, b, err))
+            if (reserve(s, who, b, volumes, err))
                 return -1;
         credit -= n;
         size += n;

@@ -103,6 +103,45 @@ def test_take_over(browser):
     assert "click;" in browser.log() and browser.log().endswith("text=aB\u00e9;")
 
 
+def test_input_by_requests(browser):
+    """What is held by one request is held in the next; what a keyboard has is typed key by key."""
+    browser.go("actions.html")
+    box = browser.ok("noop(1)", return_axtree=True).extras["extra_element_properties"]
+    client = browser.hand.client
+
+    def send(*inputs):
+        reply = client.post("/v1/browser/input", {"inputs": inputs})
+        assert reply.status == 200, reply
+        return reply.json
+
+    def middle(what):
+        x, y, w, h = box[browser.bid(what)]["bbox"]
+        return {"x": x + w / 2, "y": y + h / 2}
+
+    at = middle("'Text here'")
+    send({"type": "mouse", "event": "move", **at}, {"type": "mouse", "event": "down", "button": "left", **at})
+    place = send({"type": "mouse", "event": "up", "button": "left", **at})
+    assert place == {**at, "width": 1280, "height": 720}
+    send({"type": "type", "text": "aB\u00e9"}, {"type": "key", "key": "Shift"})
+    send({"type": "key", "key": "c"}, {"type": "key", "key": "c", "event": "up"}, {"type": "key", "key": "Shift", "event": "up"})
+    browser.ok("noop(1)")
+    assert browser.log().endswith("key:C;text=aB\u00e9C;shift-up;"), browser.log()
+    assert send() == place
+    for body, status in (({"inputs": 1}, 422), ({"inputs": [{"type": "dance"}]}, 422), ({"inputs": [{"type": "key", "key": "Hyper"}]}, 422)):
+        assert client.post("/v1/browser/input", body).status == status
+
+
+def test_part_of_a_picture(browser):
+    browser.go("tabs.html")
+    client = browser.hand.client
+    reply = client.get("/v1/browser/screenshot?x=100&y=50&width=200&height=100&percent=50")
+    assert Image.open(io.BytesIO(reply.body)).size == (100, 50)
+    whole = len(client.get("/v1/browser/screenshot?format=jpeg&quality=90").body)
+    assert len(client.get("/v1/browser/screenshot?format=jpeg&quality=5").body) < whole
+    for query, status in (("x=1280", 400), ("width=0", 400), ("percent=101", 400), ("y=-1", 422)):
+        assert client.get("/v1/browser/screenshot?" + query).status == status
+
+
 def test_live_refused(browser):
     browser.go("inner.html")
     for query in ("?max_width=1", "?max_width=x"):

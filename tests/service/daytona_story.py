@@ -1,6 +1,8 @@
 """What users do with Daytona's own SDK; run by an interpreter that has one: daytona_story.py STORY. Works with 0.24 and newer."""
 
 import asyncio
+import base64
+import struct
 import sys
 import time
 import urllib.request
@@ -231,7 +233,92 @@ def snapshots():
         raises(client.snapshot.get, name)
     else:
         assert client.snapshot.list() == []
-    raises(sandbox.computer_use.start)
+    sandbox.delete()
+
+
+def told(one):
+    return one if isinstance(one, dict) else one.to_dict()
+
+
+def computer():
+    """A page of the sandbox, seen and used with mouse and keyboard alone."""
+    client = Daytona()
+    sandbox = client.create()
+    computer = sandbox.computer_use
+    assert computer.get_status().status == "inactive"
+    raises(computer.mouse.click, 1, 1)
+    started = computer.start()
+    assert told(started.status["chromium"])["running"] and computer.get_status().status == "active", started
+    assert computer.get_process_status("chromium").running and not computer.get_process_status("xfce4").running
+    (display,) = map(told, computer.display.get_info().displays)
+    assert (display["width"], display["height"]) == (1280, 720), display
+    page = (
+        "<title>Form</title><body style='margin:0'><input id=i style='position:absolute;left:0;top:0;width:300px;height:40px'>"
+        "<a id=a style='position:absolute;left:400px;top:0;width:100px;height:40px;background:red'>x</a><p style='height:3000px'>"
+        "<script>b=[];say=t=>{b.push(t);document.title=b.join()};"
+        "a.onclick=e=>say('click'+e.shiftKey);a.ondblclick=()=>say('twice');"
+        "i.onkeydown=e=>{if(e.key=='Enter')say(i.value);if(e.ctrlKey&&e.key=='b')say('bold')};onscroll=()=>say('scroll');"
+        "onmousemove=e=>{if(e.buttons)say('drag')}</script>"
+    )
+    sandbox.fs.upload_file(page.encode(), "/tmp/site/index.html")
+    sandbox.process.exec("cd /tmp/site; nohup python3 -m http.server 8097 >/dev/null 2>&1 &")
+    deadline = time.monotonic() + 60
+    while sandbox.process.exec("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8097))'").exit_code:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+    def title(expected):
+        deadline = time.monotonic() + 60
+        while True:
+            titles = [one["title"] for one in map(told, computer.display.get_windows().windows) if one["isActive"]]
+            if any(expected in one for one in titles):
+                return
+            assert time.monotonic() < deadline, (expected, titles)
+            time.sleep(0.1)
+
+    title("New tab")
+    computer.keyboard.type("127.0.0.1:8097/")
+    computer.keyboard.press("enter")
+    title("Form")
+    computer.mouse.click(20, 20)
+    computer.keyboard.type("Hi \u00e4")
+    computer.keyboard.hotkey("ctrl + b")
+    title("bold")
+    computer.keyboard.press("Return")
+    title("Hi \u00e4")
+    at = computer.mouse.click(450, 20, double=True)
+    assert (at.x, at.y) == (450, 20) and computer.mouse.get_position().x == 450
+    title("twice")
+    if NEWER:
+        computer.keyboard.down("shift")
+        computer.mouse.click(450, 20)
+        computer.keyboard.up("shift")
+        title("clicktrue")
+    computer.mouse.drag(600, 100, 700, 200)
+    title("drag")
+    assert computer.mouse.scroll(600, 300, "down", 3)
+    title("scroll")
+    computer.mouse.scroll(600, 300, "up", 30)
+
+    def picture(shot, size, kind):
+        data = base64.b64decode(shot.screenshot)
+        assert shot.size_bytes == len(data)
+        if kind == "png":
+            assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == size
+        else:
+            assert data[:2] == b"\xff\xd8"
+
+    picture(computer.screenshot.take_full_screen(), (1280, 720), "png")
+    region = sdk.ScreenshotRegion(x=400, y=0, width=100, height=40)
+    picture(computer.screenshot.take_region(region, True), (100, 40), "png")
+    picture(computer.screenshot.take_compressed(sdk.ScreenshotOptions(fmt="jpeg", quality=50)), None, "jpeg")
+    picture(computer.screenshot.take_compressed_region(region, sdk.ScreenshotOptions(fmt="png", scale=0.5)), (50, 20), "png")
+    raises(computer.screenshot.take_region, sdk.ScreenshotRegion(x=4000, y=0, width=100, height=40))
+    raises(computer.keyboard.press, "hyper")
+    if NEWER:
+        raises(computer.recording.start)
+    assert "chromium" in computer.restart_process("chromium").message
+    assert not told(computer.stop().status["chromium"])["running"] and computer.get_status().status == "inactive"
     sandbox.delete()
 
 

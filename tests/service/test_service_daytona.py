@@ -491,6 +491,9 @@ def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
     # Its tenant has them still: more than 4 MB, and a sandbox takes 4.
     tight = service.tenant("alice", "--max-disk", "8m")
     assert "max_disk" in tight.post("/api/sandbox", {}).ok(429).json["message"]
+    kept = tight.post("/v1/objects", {"name": "o", "content_type": "text"}).ok().json
+    link = kept["upload_url"][kept["upload_url"].index("/v1/") :]
+    service.stranger().request("PUT", link, b"little").ok(413)
     alice.delete("/api/volumes/two").ok()
     alice.delete("/api/volumes/one").ok()
     kill(alice, eventually(lambda: (made := tight.post("/api/sandbox", {})).status == 200 and made.json, "there is room"))

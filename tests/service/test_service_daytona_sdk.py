@@ -36,6 +36,13 @@ def test_python(service, tmp_path, version, story):
     tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", story)
 
 
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24"])
+def test_computer_use(service, tmp_path, version):
+    if not shutil.which("chromium"):
+        pytest.skip("chromium is not installed")
+    tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", "computer")
+
+
 def has_kernels():
     return not subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode
 

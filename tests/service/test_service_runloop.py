@@ -417,6 +417,27 @@ def test_uploads_that_are_no_uploads(alice, devbox):
 # --- snapshots and blueprints --------------------------------------------------------------------
 
 
+def test_a_snapshot_is_one_when_it_rests(service):
+    """Not before: what is listed, or made of one, is whole."""
+    client, other = service.tenant("resting"), service.tenant("resting")
+    made = create(client)
+    taken = []
+    taking = threading.Thread(target=lambda: taken.append(other.post(path(made, "/snapshot_disk"), {})))
+    taking.start()
+    goes_on, seen = True, 0
+    while goes_on:
+        goes_on = taking.is_alive()
+        for one in client.get("/v1/devboxes/disk_snapshots").ok().json["snapshots"]:
+            assert client.get(f"/v1/sandboxes/{one['id']}").ok().json["state"] == "stopped"
+            seen += 1
+        others = [box["id"] for box in client.get("/v1/devboxes").ok().json["devboxes"]]
+        assert others == [made["id"]]
+        time.sleep(0.01)
+    assert seen
+    client.post(f"/v1/devboxes/disk_snapshots/{taken[0].ok().json['id']}/delete").ok()
+    client.post(path(made, "/shutdown")).ok()
+
+
 def test_a_snapshot_outlives_its_devbox(service):
     client = service.tenant("layers")
     made = create(client, environment_variables={"A": "1"})

@@ -19,7 +19,7 @@
 enum { MESSAGE_MAX = 1 << 20, PICTURE_MAX = 32 << 20, WIDTH_MAX = 4096, QUALITY = 70 };
 enum { CLOSE_NORMAL = 1000, CLOSE_FAILED = 1011 };
 #define SEND_SECONDS 20.0
-#define INPUT_SECONDS 2.0
+#define ATTACH_SECONDS 2.0
 #define GONE_SECONDS (4 * TN_BEAT_SECONDS)
 
 struct live {
@@ -83,7 +83,7 @@ static int enter_page(struct live *l, struct tn_page *page, struct tn_error *err
     tn_autojson struct tn_json *result = NULL;
 
     l->page = tn_page_ref(page);
-    if (tn_cdp_call(cdp, NULL, "Target.attachToTarget", attach, tn_deadline_in(INPUT_SECONDS),
+    if (tn_cdp_call(cdp, NULL, "Target.attachToTarget", attach, tn_deadline_in(ATTACH_SECONDS),
                     &result, err) < 0)
         return -1;
     l->session = tn_strdup(tn_json_get_str(result, "sessionId", ""));
@@ -174,83 +174,13 @@ static int complain(struct live *l, const char *why)
 
 /* --- from the viewer ------------------------------------------------------------------------ */
 
-static double number(const struct tn_json *m, const char *key)
-{
-    return tn_json_double(tn_json_get(m, key), 0);
-}
-
-static int modifiers_of(const struct tn_json *m)
-{
-    return (int)tn_json_int(tn_json_get(m, "modifiers"), 0) & 15;
-}
-
-static int do_mouse(struct tn_page *page, const struct tn_json *m, int64_t until,
-                    struct tn_error *err)
-{
-    struct input_point at = {number(m, "x"), number(m, "y")};
-    const char *event = tn_json_get_str(m, "event", "move");
-    enum input_button button = input_button_from(tn_json_get_str(m, "button", "none"));
-    int clicks = (int)tn_json_int(tn_json_get(m, "clicks"), 1);
-
-    if (strcmp(event, "down") == 0)
-        return input_press_button(page, at, button, clicks, modifiers_of(m), until, err);
-    if (strcmp(event, "up") == 0)
-        return input_release_button(page, at, button, clicks, modifiers_of(m), until, err);
-    return input_move(page, at, button, modifiers_of(m), until, err);
-}
-
-static int do_wheel(struct tn_page *page, const struct tn_json *m, int64_t until,
-                    struct tn_error *err)
-{
-    struct input_point at = {number(m, "x"), number(m, "y")};
-
-    if (input_move(page, at, INPUT_NONE, modifiers_of(m), until, err) < 0)
-        return -1;
-    return input_wheel(page, number(m, "dx"), number(m, "dy"), until, err);
-}
-
-static int do_key(struct tn_page *page, const struct tn_json *m, int64_t until,
-                  struct tn_error *err)
-{
-    const char *name = tn_json_get_str(m, "key", "");
-    bool down = strcmp(tn_json_get_str(m, "event", "down"), "up") != 0;
-    struct input_key key;
-
-    if (input_key_find(name, modifiers_of(m) & INPUT_SHIFT, &key))
-        return input_key(page, down, &key, modifiers_of(m), until, err);
-    return tn_fail(err, TN_E_UNPROCESSABLE, "unknown key \"%.40s\": send it as text", name);
-}
-
-static int do_text(struct tn_page *page, const struct tn_json *m, int64_t until,
-                   struct tn_error *err)
-{
-    size_t len = 0;
-    const char *text = tn_json_str(tn_json_get(m, "text"), &len);
-    return input_text(page, text ? text : "", len, until, err);
-}
-
-static const struct {
-    const char *type;
-    int (*act)(struct tn_page *page, const struct tn_json *m, int64_t until, struct tn_error *err);
-} inputs[] = {{"mouse", do_mouse}, {"wheel", do_wheel}, {"key", do_key}, {"text", do_text}};
-
 static int obey(struct live *l, const struct tn_buf *text)
 {
     tn_autojson struct tn_json *message = NULL;
     struct tn_error err = {0};
 
     tn_json_parse(tn_buf_str(text), text->len, &message, NULL);
-    const char *type = tn_json_get_str(message, "type", "");
-    for (size_t i = 0; i < TN_COUNT(inputs); i++) {
-        if (strcmp(type, inputs[i].type) != 0)
-            continue;
-        if (!l->page)
-            return complain(l, "no page is open");
-        if (inputs[i].act(l->page, message, tn_deadline_in(INPUT_SECONDS), &err) < 0)
-            return complain(l, err.text);
-        return 0;
-    }
-    return complain(l, "a text message must be of type mouse, wheel, key or text");
+    return browser_input(l->page, message, NULL, &err) < 0 ? complain(l, err.text) : 0;
 }
 
 /* The next message, if it is all there: 1, 0 when not yet, -1 when the viewer is gone. */

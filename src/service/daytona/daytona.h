@@ -135,6 +135,7 @@ extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
 extern const struct daytona_row daytona_git_rows[];         /* git.c */
 extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
 extern const struct daytona_row daytona_lsp_rows[];         /* lsp.c */
+extern const struct daytona_row daytona_computer_rows[];    /* computer.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);

@@ -595,12 +595,14 @@ static struct box *snapshot(struct modal_call *c, const char *id, struct tn_erro
     if (!b)
         return NULL;
     box_look(b, &v);
-    tn_autojson struct tn_json *metadata =
-        image_metadata(tn_json_get_str(modal_record(&v), "recipe", ""), "\"good\"", err);
-    wish.metadata = metadata;
-    struct box *made = metadata ? surface_rest(b, c->who, &wish, NULL,
-                                               c->s->options->start_seconds + MODAL_START_MORE, err)
-                                : NULL;
+    /* Until it rests it is an image that cannot be used: so is one that a killed service leaves. */
+    const char *recipe = tn_json_get_str(modal_record(&v), "recipe", "");
+    tn_autojson struct tn_json *first = image_metadata(recipe, "\"bad\"", err);
+    tn_autojson struct tn_json *then = first ? image_metadata(recipe, "\"good\"", err) : NULL;
+    wish.metadata = first;
+    struct box *made = then ? surface_rest(b, c->who, &wish, then,
+                                           c->s->options->start_seconds + MODAL_START_MORE, err)
+                            : NULL;
     if (native_audit(c->x, c->s, "snapshot.create", box_id(b), made ? NULL : err)) {
         box_release(made);
         tn_fail(err, TN_E_INTERNAL, "the audit log cannot be written");

@@ -47,12 +47,13 @@ static int check_words(const struct tn_json *body, struct tn_error *err)
                : 0;
 }
 
-static struct tn_json *snapshot_metadata(const struct tn_json *words, const char *source,
-                                         const char *message, struct tn_error *err)
+static struct tn_json *snapshot_metadata(enum runloop_kind kind, const struct tn_json *words,
+                                         const char *source, const char *message,
+                                         struct tn_error *err)
 {
     tn_autofree char *text = message ? quoted(message) : NULL, *from = quoted(source);
     tn_autofree char *json =
-        tn_asprintf("{\"kind\":\"%s\",\"source\":%s}", runloop_kinds[RUNLOOP_SNAPSHOT], from);
+        tn_asprintf("{\"kind\":\"%s\",\"source\":%s}", runloop_kinds[kind], from);
     tn_autojson struct tn_json *record = NULL;
 
     if (tn_json_parse(json, strlen(json), &record, err))
@@ -67,13 +68,16 @@ static struct box *take(struct tn_http_exchange *x, struct box *b, const struct 
 
     if (check_words(body, err))
         return NULL;
-    tn_autojson struct tn_json *metadata =
-        snapshot_metadata(tn_json_get(body, "metadata"), box_id(b),
-                          tn_json_get_str(body, "commit_message", NULL), err);
-    wish.metadata = metadata;
-    return metadata ? surface_rest(b, caller_of(x), &wish, NULL,
-                                   runloop_start_seconds(box_service(b)), err)
-                    : NULL;
+    const struct tn_json *words = tn_json_get(body, "metadata");
+    const char *message = tn_json_get_str(body, "commit_message", NULL);
+    tn_autojson struct tn_json *first =
+        snapshot_metadata(RUNLOOP_UNFINISHED, words, box_id(b), message, err);
+    tn_autojson struct tn_json *then =
+        first ? snapshot_metadata(RUNLOOP_SNAPSHOT, words, box_id(b), message, err) : NULL;
+    wish.metadata = first;
+    return then ? surface_rest(b, caller_of(x), &wish, then, runloop_start_seconds(box_service(b)),
+                               err)
+                : NULL;
 }
 
 static void reply_snapshot(struct tn_http_exchange *x, struct box *b, bool status)
@@ -147,7 +151,7 @@ static void post_snapshot_words(struct tn_http_exchange *x, void *ctx)
         tn_json_get_str(body, "commit_message", tn_json_get_str(record, "commit_message", NULL));
     int failed =
         check_words(body, &err) ||
-        !(metadata = snapshot_metadata(words ? words : v.metadata,
+        !(metadata = snapshot_metadata(RUNLOOP_SNAPSHOT, words ? words : v.metadata,
                                        tn_json_get_str(record, "source", ""), message, &err)) ||
         box_change(
             b, caller_of(x),

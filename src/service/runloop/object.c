@@ -9,6 +9,7 @@ const char *const runloop_kinds[] = {
     [RUNLOOP_DEVBOX] = "devbox",
     [RUNLOOP_SNAPSHOT] = "snapshot",
     [RUNLOOP_BLUEPRINT] = "blueprint",
+    [RUNLOOP_UNFINISHED] = "unfinished",
     NULL,
 };
 

@@ -34,6 +34,7 @@ enum runloop_kind {
     RUNLOOP_DEVBOX,
     RUNLOOP_SNAPSHOT,
     RUNLOOP_BLUEPRINT,
+    RUNLOOP_UNFINISHED, /* a snapshot that does not rest yet: clients see nothing of it */
 };
 extern const char *const runloop_kinds[];
 
