@@ -330,7 +330,7 @@ const struct wrapper wrappers[] = {
         "boot register= console= pipe as-pid2"),
     ROW(RUN_WORDS, "flatpak-spawn", TN_CALL_ELSEWHERE, 0, "v", "host clear-env env= directory="),
     /* shells */
-    SHELL("sh bash dash ash ksh mksh zsh rbash"),
+    SHELL("sh bash dash ash ksh mksh zsh rbash fish"),
     ROW(RUN_VERBS, "capsh", 0, 0, "",
         "print decode= supports= has-p= has-a= has-b= has-i= caps= drop= inh= user= mode= uid= "
         "gid= groups= is-uid= is-gid= keep= secbits= addamb= delamb= noamb iab= quiet chroot= "
@@ -345,6 +345,8 @@ const struct wrapper wrappers[] = {
     /* other languages */
     LANGUAGE("python", "c", "Vhm", "Bbc:dEhiIm:OPqRsSuvVW:X:x",
              "help version check-hash-based-pycs="),
+    ROW(RUN_PROGRAM, "pypy", 0, 0, "Bc:dEhiIm:OqsSuvVW:X:", "help version", .carry = "c",
+        .language = "python", .nothing = "Vhm"),
     LANGUAGE("perl", "eE", "vVh", "0::aC::cd::D::e:E:F:fhi::I:l::M:m:nps::StTuUvVwWxX", ""),
     LANGUAGE("ruby", "e", "vh",
              "0::aC:cde:E:F:hi::I:lnpr:sSvwWxyT::", "version verbose disable= enable= help"),
@@ -357,9 +359,8 @@ const struct wrapper wrappers[] = {
     LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run! ini version help"),
     LANGUAGE("Rscript", "e", "",
              "e:", "vanilla verbose version help default-packages= no-save no-restore"),
-    LANGUAGE("fish", "c", "vh", "C:c:D:d:hilnNPp:f:v",
-             "command! init-command! login version help no-config private"),
-    LANGUAGE("pwsh", "", "", "", ""),
+    FOREIGN("pwsh", "ce", "c:e:f:n", ""),
+    FOREIGN("nu", "ce", "c:e:n", "commands! execute!"),
     LANGUAGE("osascript", "e", "", "e:il:s:", ""),
     ROW(RUN_OPERAND, "deno", 0, 0, "Tpq", "ext= print quiet", .sub = "eval", .language = "node"),
     ROW(RUN_OPERAND, "awk mawk nawk original-awk", 0, 0,

@@ -104,7 +104,8 @@ static const struct tn_arg *option_argument(struct walker *w, struct options *o,
 /* A file that is no file: what the program reads, or another command writes. */
 static bool is_input(const char *file)
 {
-    return strcmp(file, "-") == 0 || strncmp(file, "<(", 2) == 0 || strncmp(file, "/dev/", 5) == 0;
+    return strcmp(file, "-") == 0 || strncmp(file, "<(", 2) == 0 ||
+           strncmp(file, "/dev/", 5) == 0 || strncmp(file, "/proc/", 6) == 0;
 }
 
 /* An option that carries a text for a shell. */
@@ -504,8 +505,10 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         mark_foreign(call, row->foreign);
         break;
     case RUN_FILE:
-        if (o->next < call->argc)
-            call->unseen = is_input(call->argv[o->next].text) ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
+        if (o->next < call->argc && is_input(call->argv[o->next].text))
+            run_input(w, at, call, NULL);
+        else if (o->next < call->argc)
+            call->unseen = TN_UNSEEN_FILE;
         break;
     case RUN_BEHIND:
         run_behind(w, at, call, o);

@@ -41,6 +41,19 @@ bool host_is_local(const char *host)
            (n > 10 && strcmp(host + n - 10, ".localhost") == 0);
 }
 
+const struct seen_path *run_written(const struct scene *s, const char *programs)
+{
+    for (size_t i = 0; i < s->path_count; i++) {
+        const struct seen_path *to = &s->paths[i];
+        if (!(to->use & USE_WRITE) || !to->call || !word_in(to->call->name, programs))
+            continue;
+        for (size_t k = i + 1; k < s->path_count; k++)
+            if (s->paths[k].use & USE_EXECUTE && strcmp(s->paths[k].path, to->path) == 0)
+                return &s->paths[k];
+    }
+    return NULL;
+}
+
 /* --- unseen ----------------------------------------------------------------------------------- */
 
 /* A script of a file is what agents run all day; what an interpreter reads from a terminal is
@@ -52,6 +65,11 @@ static const char *const unseen_kinds[TN_UNSEEN_COUNT] = {
 
 static void look_unseen(struct scene *s)
 {
+    const struct seen_path *made =
+        run_written(s, "base64 base32 basenc xxd openssl uudecode gpg rev tr");
+
+    if (made) /* base64 -d > x; sh x */
+        scene_add_sign(s, "script", tn_unseen_text(TN_UNSEEN_SCRIPT), made->call, made->part);
     if (s->unread)
         scene_add_sign(s, "syntax", s->unread, NULL, s->unread_part);
     for (size_t i = 0; i < s->call_count; i++) {

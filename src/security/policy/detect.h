@@ -27,11 +27,16 @@ const struct sign *detector_signs(const struct detector *d, struct scene *s);
 /* Appends the secrets of a text: signs of the detector that looks. */
 void find_secrets(struct scene *s, const char *field, const char *text, size_t n);
 
-/* The program fetches what a URL names. */
+/* Programs that fetch what a URL names. */
+static const char fetchers[] = "curl wget aria2c http https xh fetch lynx w3m";
+
 static inline bool fetches(const struct tn_call *c)
 {
-    return word_in(c->name, "curl wget aria2c http https xh fetch lynx w3m");
+    return word_in(c->name, fetchers);
 }
+
+/* A file that one of the programs writes and the action runs afterwards, or NULL. */
+const struct seen_path *run_written(const struct scene *s, const char *programs);
 
 /* A host that is this sandbox itself, or a name that cannot leave the machine. */
 bool host_is_local(const char *host);

@@ -414,6 +414,16 @@ static void add_handed(struct reading *r)
     }
 }
 
+static void add_echoed(struct tn_buf *text, const struct tn_call *call)
+{
+    bool format = strcmp(call->name, "printf") == 0 && call->argc > 2;
+
+    for (size_t i = 1; word_in(call->name, "echo printf") && i < call->argc; i++)
+        tn_buf_printf(text, "%s%s", i > 1 ? " " : "", call->argv[i].text);
+    for (size_t i = 2; format && i < call->argc; i++) /* printf %s 'all of it' */
+        tn_buf_printf(text, "\n%s", call->argv[i].text);
+}
+
 /* What stands in the words of echo and printf, or in a here-document, and goes to a file. */
 static void add_written(struct reading *r, const char *path)
 {
@@ -424,8 +434,10 @@ static void add_written(struct reading *r, const char *path)
         scene_add_content(r->s, path, r->written, r->written_len, call, r->c->part);
         return;
     }
-    for (size_t i = 1; word_in(call->name, "echo printf") && i < call->argc; i++)
-        tn_buf_printf(&text, "%s%s", i > 1 ? " " : "", call->argv[i].text);
+    add_echoed(&text, call);
+    for (const struct tn_call *by = call->in ? r->c->of->first : NULL; by; by = by->next)
+        if (by->out == call->in) /* echo x | tee file */
+            add_echoed(&text, by);
     for (const struct tn_call_redirect *d = call->redirects; d; d = d->next) {
         if (d->kind == TN_SH_HERE_TEXT || d->kind == TN_SH_HERE_STRING)
             tn_buf_puts(&text, d->target.text);

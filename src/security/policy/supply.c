@@ -47,20 +47,11 @@ static void look_pipe(struct scene *s, const struct seen_call *c)
 /* curl -o x URL, and x is run in the same action. */
 static void look_downloads(struct scene *s)
 {
-    for (size_t i = 0; i < s->path_count; i++) {
-        const struct seen_path *to = &s->paths[i];
-        if (!(to->use & USE_WRITE) || !to->call || !fetches(to->call))
-            continue;
-        for (size_t k = i + 1; k < s->path_count; k++) {
-            if (s->paths[k].use & USE_EXECUTE && strcmp(s->paths[k].path, to->path) == 0) {
-                scene_add_sign(s, "run-download",
-                               "runs what it fetches without anybody having "
-                               "seen it",
-                               s->paths[k].call, s->paths[k].part);
-                return;
-            }
-        }
-    }
+    const struct seen_path *run = run_written(s, fetchers);
+
+    if (run)
+        scene_add_sign(s, "run-download", "runs what it fetches without anybody having seen it",
+                       run->call, run->part);
 }
 
 /* @ and 40 digits of a commit, or #sha256=. */
