@@ -495,3 +495,72 @@ int surface_await(struct box *b, double seconds, struct tn_error *err)
     return tn_fail(err, v.cause == CAUSE_QUOTA ? TN_E_BUSY : TN_E_INTERNAL, "%s",
                    v.reason ? v.reason : "the sandbox could not be started");
 }
+
+/* --- volumes --------------------------------------------------------------------------------- */
+
+enum { VOLUME_BODY_MAX = 64 << 10, VOLUMES_MAX = 1 << 20 };
+
+struct volume_list {
+    const struct surface_volumes *how;
+    const char *tenant;
+    struct tn_jw w;
+};
+
+static int put_volume(const struct volume *v, void *ctx)
+{
+    struct volume_list *l = ctx;
+
+    l->how->put(&l->w, l->tenant, v);
+    return 0;
+}
+
+/* name NULL: all. */
+static void reply_volume(struct tn_http_exchange *x, struct tn_service *s, int status,
+                         const char *name, const struct surface_volumes *how)
+{
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, VOLUMES_MAX);
+    struct volume_list list = {how, caller_of(x)->tenant, tn_jw(&json)};
+    struct tn_error err = {0};
+    struct volume v;
+
+    if (!name)
+        tn_jw_array(&list.w);
+    if (name ? volume_find(s, list.tenant, name, &v, &err) || put_volume(&v, &list)
+             : volume_each(s, list.tenant, put_volume, &list)) {
+        reply_error(x, &err);
+        return;
+    }
+    if (!name)
+        tn_jw_array_end(&list.w);
+    tn_http_reply_json(x, status, &json);
+}
+
+void surface_volumes(struct tn_http_exchange *x, struct tn_service *s,
+                     const struct surface_volumes *how)
+{
+    const char *name = tn_http_param(x, "volume");
+    bool reads = strcmp(tn_http_method(x), "GET") == 0, makes = !reads && !name;
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err = {0};
+
+    if (!caller_may(x, reads ? SCOPE_READ : SCOPE_MANAGE) ||
+        (makes && surface_body(x, VOLUME_BODY_MAX, &body)))
+        return;
+    if (reads) {
+        reply_volume(x, s, 200, name, how);
+        return;
+    }
+    const char *tenant = caller_of(x)->tenant;
+    name = makes ? tn_json_get_str(body, "name", NULL) : name;
+    int failed =
+        makes ? volume_create(s, tenant, name, &err) : volume_delete(s, tenant, name, NULL, &err);
+    if (native_audit_of(x, s, makes ? "volume.create" : "volume.delete", name,
+                        failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else if (makes)
+        reply_volume(x, s, how->made, name, how);
+    else
+        tn_http_reply(x, how->deleted, NULL, NULL, 0);
+}

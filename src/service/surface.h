@@ -97,6 +97,16 @@ struct surface_mounts {
 int surface_mount(struct tn_service *s, const struct caller *who, const struct surface_mounts *m,
                   struct tn_spec *spec, struct tn_error *err);
 
+/* Answers what is asked about volumes: GET of all, or of {volume} of the route, POST (`name` in the
+ * body), DELETE.  A surface has its own shape of one, and its own statuses. */
+struct volume;
+struct surface_volumes {
+    void (*put)(struct tn_jw *w, const char *tenant, const struct volume *v);
+    int made, deleted;
+};
+void surface_volumes(struct tn_http_exchange *x, struct tn_service *s,
+                     const struct surface_volumes *how);
+
 /* A new box with the files of that one, its variables, and those of up to two objects (or NULL)
  * over them; its volumes, unless others are given. */
 struct box *surface_fork(struct box *parent, const struct caller *who,

@@ -5,6 +5,7 @@ import base64
 import struct
 import sys
 import time
+import urllib.error
 import urllib.request
 import uuid
 
@@ -97,10 +98,36 @@ def files():
     assert len(fs.search_files("data", "*.txt").files) == 6
     results = fs.replace_in_files(["data/3.txt"], "file", "text")
     assert results[0].success and fs.download_file("data/3.txt") == b"text 3", results
+    if hasattr(sandbox, "download_url"):
+        signed(sandbox)
     fs.delete_file("data/moved.txt")
     raises(fs.download_file, "data/moved.txt")
     raises(fs.get_file_info, "data/moved.txt")
     sandbox.delete()
+
+
+def signed(sandbox):
+    """Links to one file, for programs without a key."""
+
+    def status(link, body=None, **headers):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(link, body, headers), timeout=60) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    down, up = sandbox.download_url("data/moved.txt"), sandbox.upload_url("data/sent here.txt", 60)
+    form = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nsent\r\n--b--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert status(down) == b"hello"
+    assert isinstance(status(up, form, **kind), bytes) and sandbox.fs.download_file("data/sent here.txt") == b"sent"
+    assert status(sandbox.download_url("data/moved.txt", 0)) == b"hello"
+    for wrong in (down.replace("moved", "3"), down.replace("files/download", "files/info"), up.replace("expires=", "expires=9"), down + "x"):
+        assert status(wrong, form if "upload" in wrong else None, **kind) == 401, wrong
+    assert status(up) == 401  # it is for a POST
+    sandbox.rotate_signing_key()
+    assert status(down) == 401 and status(sandbox.download_url("data/moved.txt")) == b"hello"
+    sandbox.fs.delete_file("data/sent here.txt")
 
 
 def commands():

@@ -330,6 +330,43 @@ static void put_labels(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+static void reply_signing_key(struct tn_http_exchange *x, struct box *b)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(256);
+    autoview struct box_view v = {0};
+    char key[SURFACE_TOKEN];
+
+    box_look(b, &v);
+    daytona_signing_key(&v, key);
+    tn_buf_printf(&json, "\"%s\"", key);
+    explicit_bzero(key, sizeof key);
+    tn_http_reply_json(x, 200, &json);
+}
+
+static void get_signing_key(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_USE);
+
+    if (b)
+        reply_signing_key(x, b);
+}
+
+/* Links of before are none any more. */
+static void rotate_signing_key(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_MANAGE);
+    struct daytona_settings settings;
+    autoview struct box_view v = {0};
+
+    if (!b)
+        return;
+    box_look(b, &v);
+    daytona_settings_of(v.metadata, &settings);
+    settings.signing++;
+    if (change(x, b, &(struct box_change){0}, v.metadata, &settings) == 0)
+        reply_signing_key(x, b);
+}
+
 /* POST /sandbox/{id}/{setting}/{value} */
 static void post_setting(struct tn_http_exchange *x, void *ctx)
 {
@@ -536,6 +573,8 @@ const struct tn_route routes_daytona[] = {
     {"POST", BOX "/archive", post_archive, "Daytona: stops it", 0},
     {"POST", BOX "/last-activity", post_activity, "Daytona: it is in use", 0},
     {"PUT", BOX "/labels", put_labels, "Daytona: its labels", 0},
+    {"GET", BOX "/signing-key", get_signing_key, "Daytona: signs links to its files", 0},
+    {"POST", BOX "/signing-key/rotate", rotate_signing_key, "Daytona: another one", 0},
     {"POST", BOX "/{setting}/{value}", post_setting, "Daytona: intervals, public", 0},
     {"GET", BOX "/ports/{port}/preview-url", get_preview, "Daytona: address of a port", 0},
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
@@ -544,8 +583,8 @@ const struct tn_route routes_daytona[] = {
     {"GET", BOX "/build-logs-url", get_build_logs_url, "Daytona: where that is", 0},
     {"POST", BOX "/fork", daytona_fork, "Daytona: a new one with its files", 0},
     {"POST", BOX "/{what}", not_served, "Daytona: not served", 0},
-    {"GET", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
-    {"POST", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
+    {"GET", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", TN_ROUTE_OPEN},
+    {"POST", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", TN_ROUTE_OPEN},
     {"DELETE", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
     {0},
 };

@@ -55,6 +55,7 @@ void daytona_reply_box(struct tn_http_exchange *x, int status, struct box *b);
 struct daytona_settings {
     bool public;                    /* its ports need no token */
     int64_t archive, remove, pause; /* minutes; remove negative: never */
+    int64_t signing;                /* how often the key of its links was changed */
     const char *target, *snapshot;  /* borrowed; or NULL */
     const struct tn_json *build;    /* borrowed; NULL: it was not built (build.c) */
 };
@@ -82,6 +83,13 @@ int daytona_check_snapshot(struct tn_service *s, const struct caller *who, const
                            struct tn_error *err);
 /* The session of the box that is the snapshot of that name; on the heap. */
 char *daytona_snapshot_session(const char *name);
+
+/* --- links to files (links.c) ----------------------------------------------------------------- */
+
+void daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN]);
+/* Who comes to the toolbox: by a key; or to that file alone, by a signed link, as the key that made
+ * the sandbox.  False: answered. */
+bool daytona_enter(struct tn_http_exchange *x, struct tn_service *s, const char *rest);
 
 /* --- images (build.c) ------------------------------------------------------------------------- */
 

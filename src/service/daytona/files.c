@@ -657,6 +657,7 @@ const struct daytona_row daytona_files_rows[] = {
     {"POST", "files/move", post_move, NULL},
     {"POST", "files/permissions", post_permissions, NULL},
     {"POST", "files/upload", post_upload, NULL},
+    {"POST", "files/upload-v2", post_upload, NULL},
     {"POST", "files/bulk-upload", bulk_upload, NULL},
     {"GET", "files/download", get_download, NULL},
     {"POST", "files/bulk-download", bulk_download, NULL},

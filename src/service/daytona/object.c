@@ -188,6 +188,7 @@ void daytona_settings_of(const struct tn_json *metadata, struct daytona_settings
     out->archive = tn_json_int(tn_json_get(kept, "archive"), 0);
     out->remove = tn_json_int(tn_json_get(kept, "remove"), -1);
     out->pause = tn_json_int(tn_json_get(kept, "pause"), 0);
+    out->signing = tn_json_int(tn_json_get(kept, "signing"), 0);
     out->target = tn_json_get_str(kept, "target", NULL);
     out->snapshot = tn_json_get_str(kept, "snapshot", NULL);
     out->build = tn_json_get(kept, "build");
@@ -210,6 +211,8 @@ int daytona_metadata(const struct tn_json *labels, const struct daytona_settings
     tn_jw_kint(&w, "archive", settings->archive);
     tn_jw_kint(&w, "remove", settings->remove);
     tn_jw_kint(&w, "pause", settings->pause);
+    if (settings->signing)
+        tn_jw_kint(&w, "signing", settings->signing);
     if (settings->target)
         tn_jw_kstr(&w, "target", settings->target);
     if (settings->snapshot)

@@ -313,7 +313,7 @@ static void take(struct tn_http_exchange *x, void *ctx)
 
 /* --- volumes --------------------------------------------------------------------------------- */
 
-static int put_volume(struct tn_jw *w, const char *tenant, const struct volume *v)
+static void put_volume(struct tn_jw *w, const char *tenant, const struct volume *v)
 {
     tn_jw_object(w);
     tn_jw_kstr(w, "id", v->name);
@@ -324,82 +324,13 @@ static int put_volume(struct tn_jw *w, const char *tenant, const struct volume *
     openhands_put_time(w, "updatedAt", v->created);
     tn_jw_kstr(w, "errorReason", NULL);
     tn_jw_object_end(w);
-    return 0;
 }
 
-static int list_volume(const struct volume *v, void *ctx)
+static void volumes(struct tn_http_exchange *x, void *ctx)
 {
-    struct page *p = ctx;
+    static const struct surface_volumes how = {.put = put_volume, .made = 200, .deleted = 200};
 
-    return put_volume(&p->w, p->who->tenant, v);
-}
-
-static void get_volumes(struct tn_http_exchange *x, void *ctx)
-{
-    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
-    struct page p = {.w = tn_jw(&json)};
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    p.who = caller_of(x);
-    tn_jw_array(&p.w);
-    volume_each(ctx, p.who->tenant, list_volume, &p);
-    tn_jw_array_end(&p.w);
-    tn_http_reply_json(x, 200, &json);
-}
-
-static void reply_volume(struct tn_http_exchange *x, struct tn_service *s, const char *name)
-{
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
-    struct tn_jw w = tn_jw(&json);
-    struct tn_error err = {0};
-    struct volume v;
-
-    if (volume_find(s, caller_of(x)->tenant, name, &v, &err)) {
-        reply_error(x, &err);
-        return;
-    }
-    put_volume(&w, caller_of(x)->tenant, &v);
-    tn_http_reply_json(x, 200, &json);
-}
-
-static void get_volume(struct tn_http_exchange *x, void *ctx)
-{
-    if (caller_may(x, SCOPE_READ))
-        reply_volume(x, ctx, tn_http_param(x, "volume"));
-}
-
-static void post_volume(struct tn_http_exchange *x, void *ctx)
-{
-    tn_autojson struct tn_json *body = NULL;
-    struct tn_error err = {0};
-
-    if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, DAYTONA_BODY_MAX, &body))
-        return;
-    const char *name = tn_json_get_str(body, "name", NULL);
-    int failed = volume_create(ctx, caller_of(x)->tenant, name, &err);
-    if (native_audit_of(x, ctx, "volume.create", name, failed ? &err : NULL))
-        return;
-    if (failed)
-        reply_error(x, &err);
-    else
-        reply_volume(x, ctx, name);
-}
-
-static void delete_volume(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_error err = {0};
-
-    if (!caller_may(x, SCOPE_MANAGE))
-        return;
-    const char *name = tn_http_param(x, "volume");
-    int failed = volume_delete(ctx, caller_of(x)->tenant, name, NULL, &err);
-    if (native_audit_of(x, ctx, "volume.delete", name, failed ? &err : NULL))
-        return;
-    if (failed)
-        reply_error(x, &err);
-    else
-        tn_http_reply(x, 200, NULL, NULL, 0);
+    surface_volumes(x, ctx, &how);
 }
 
 #define ONE "/api/snapshots/{snapshot}"
@@ -412,10 +343,10 @@ const struct tn_route routes_daytona_snapshots[] = {
     {"GET", ONE "", get_one, "Daytona: a snapshot", 0},
     {"DELETE", ONE "", delete_one, "Daytona: removes a snapshot", 0},
     {"POST", ONE "/activate", get_one, "Daytona: a snapshot, which is active", 0},
-    {"GET", "/api/volumes", get_volumes, "Daytona: volumes", 0},
-    {"POST", "/api/volumes", post_volume, "Daytona: a new volume", 0},
-    {"GET", "/api/volumes/{volume}", get_volume, "Daytona: a volume", 0},
-    {"DELETE", "/api/volumes/{volume}", delete_volume, "Daytona: removes a volume", 0},
-    {"GET", "/api/volumes/by-name/{volume}", get_volume, "Daytona: a volume", 0},
+    {"GET", "/api/volumes", volumes, "Daytona: volumes", 0},
+    {"POST", "/api/volumes", volumes, "Daytona: a new volume", 0},
+    {"GET", "/api/volumes/{volume}", volumes, "Daytona: a volume", 0},
+    {"DELETE", "/api/volumes/{volume}", volumes, "Daytona: removes a volume", 0},
+    {"GET", "/api/volumes/by-name/{volume}", volumes, "Daytona: a volume", 0},
     {0},
 };

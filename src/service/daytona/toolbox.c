@@ -102,9 +102,9 @@ static void refuse_absent(struct tn_http_exchange *x, const char *path)
 void daytona_toolbox(struct tn_http_exchange *x, void *ctx)
 {
     static const char older[] = "toolbox/";
-    autobox struct box *b = daytona_box(x, ctx, SCOPE_USE);
-    struct daytona_call c = {.s = ctx, .x = x, .b = b};
     const char *path = tn_http_param(x, "rest");
+    autobox struct box *b = daytona_enter(x, ctx, path) ? daytona_box(x, ctx, SCOPE_USE) : NULL;
+    struct daytona_call c = {.s = ctx, .x = x, .b = b};
     autoview struct box_view v = {0};
 
     if (!b)

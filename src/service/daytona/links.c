@@ -1,0 +1,50 @@
+/* Links to one file of a sandbox, for who has no key: clients sign them themselves, with a key of
+ * the sandbox that only the service can make. */
+#include "base/base64.h"
+#include "base/hmac.h"
+#include "base/secret.h"
+#include "service/clock.h"
+#include "service/daytona/daytona.h"
+
+void daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN])
+{
+    struct daytona_settings settings;
+
+    daytona_settings_of(v->metadata, &settings);
+    tn_autofree char *text = tn_asprintf("%s\n%lld", v->id, (long long)settings.signing);
+    surface_token(box_service(v->box), "daytona-files", text, out);
+}
+
+static bool is_signed(struct tn_http_exchange *x, const struct box_view *v)
+{
+    const char *path = tn_http_query(x, "path"), *until = tn_http_query(x, "expires");
+    tn_autobuf struct tn_buf wanted = TN_BUF_INIT(128);
+    unsigned char mac[TN_SHA256_BYTES];
+    char key[SURFACE_TOKEN];
+
+    if (!path || !until || (strcmp(until, "0") != 0 && strtod(until, NULL) < service_time()))
+        return false;
+    tn_autofree char *text = tn_asprintf("v1:files:%s:%s:%s", tn_http_method(x), path, until);
+    daytona_signing_key(v, key);
+    tn_hmac_sha256(key, strlen(key), text, strlen(text), mac);
+    explicit_bzero(key, sizeof key);
+    tn_buf_puts(&wanted, "v1_");
+    tn_base64_encode_url(&wanted, mac, sizeof mac);
+    return tn_same_secret(tn_http_query(x, "signature"), tn_buf_str(&wanted));
+}
+
+bool daytona_enter(struct tn_http_exchange *x, struct tn_service *s, const char *rest)
+{
+    autoview struct box_view v = {0};
+
+    if (!tn_http_query(x, "signature") ||
+        (strcmp(rest, "files/download") != 0 && strcmp(rest, "files/upload-v2") != 0))
+        return caller_present(x);
+    autobox struct box *b = box_find(s, NULL, tn_http_param(x, "id"), NULL);
+    if (b)
+        box_look(b, &v);
+    if (b && is_signed(x, &v))
+        return surface_enter(x, b, v.key_id);
+    reply_unauthorized(x, "That is no link to a file of this sandbox, or its time is over");
+    return false;
+}
