@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -206,7 +207,7 @@ class Cluster:
         self.base = room("k")
         self.cgroup = f"tendon-test-{uuid.uuid4().hex[:12]}"
         self.tokens = {user: uuid.uuid4().hex for user in USERS}
-        self.parts = {}  # name -> (process, how it was started)
+        self.parts, self.ended_parts = {}, {}  # name -> (process, how it was started)
         self.ended = threading.Event()
         self.holder = None
         try:
@@ -405,7 +406,7 @@ class Cluster:
     def call(self, method, path, body=None, user="admin"):
         """(status, object) of a call of the API."""
         with contextlib.closing(self.connection()) as connection:
-            headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": "application/json"}
+            headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": f"application/{'merge-patch+' if method == 'PATCH' else ''}json"}
             connection.request(method, path, json.dumps(body) if body else None, headers)
             answer = connection.getresponse()
             data = answer.read()
@@ -451,18 +452,34 @@ class Cluster:
         """A command on the node."""
         return subprocess.run(self.enter(*words), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
 
+    @contextlib.contextmanager
+    def frozen(self, name):
+        """A part that stands still meanwhile; nsenter stops with what it has started, and does not go on by itself."""
+        pid = self.parts[name][0].pid
+        pids = [*children(pid), pid]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def kill(self, name):
         """Ends a part of the cluster as if it had crashed."""
-        process = self.parts.pop(name)[0]
-        for pid in children(process.pid):
-            os.kill(pid, 9)
+        for pid in children(self.parts[name][0].pid):
+            os.kill(pid, signal.SIGKILL)
+        process, *self.ended_parts[name] = self.parts.pop(name)
         process.wait(20)
 
-    def restart(self, name):
-        _, words, kwargs = self.parts[name]
-        if self.parts[name][0].poll() is None:
-            self.kill(name)
-        self.run_program(name, *words, **kwargs)
+    def revive(self, name, *more):
+        """Starts one that was killed, with more options."""
+        words, kwargs = self.ended_parts.pop(name)
+        self.run_program(name, *words, *more, **kwargs)
+
+    def restart(self, name, *more):
+        self.kill(name)
+        self.revive(name, *more)
 
     # --- volumes --------------------------------------------------------------------------------
 

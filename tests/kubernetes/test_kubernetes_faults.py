@@ -105,9 +105,63 @@ def test_a_pod_that_is_evicted(world, box):
     ends(world, box, evict)
 
 
-def test_memory_is_limited(world, driver):
-    box = world.new(driver, memory="64m")
-    assert box.run("head -c 300000000 /dev/zero | busybox tail >/dev/null", timeout=20)[0] != 0 or box.status() == "error"
+def noticed(box, seconds=30):
+    """What is said of a sandbox that has ended."""
+    return wait_until(lambda: (told := box("inspect"))["status"] == "error" and told, seconds, "the end is noticed")
+
+
+def test_a_container_that_has_no_memory_left(world, driver):
+    """Files in memory are nobody's: the largest process is ended for them, and that is the hand."""
+    box = world.new(driver, memory="32m")
+    with contextlib.suppress(Refusal):
+        box.run("head -c 60000000 /dev/zero >/dev/shm/file", timeout=20)
+    assert noticed(box)["reason"] == "killed: out of memory (limit 32 MiB)"
+    assert box.drive("running") == "running"
+
+
+def test_a_pod_that_has_run_for_long_enough(world, driver):
+    began = time.monotonic()
+    box = world.new(driver, wall_time=3)
+    reason = noticed(box)["reason"]
+    assert "wall_time" in reason and "Pod was active on the node longer than the specified deadline" in reason, reason
+    assert 2 < time.monotonic() - began < 25
+
+
+GPU = "tests.invalid/gpu"
+
+
+@pytest.fixture
+def gpus(cluster):
+    """A node with two of them."""
+    path = "/api/v1/nodes/node/status"
+    patch = lambda count: cluster.must("PATCH", path, {"status": {"capacity": {GPU: count}, "allocatable": {GPU: count}}})  # noqa: E731
+    patch("2")
+    yield
+    patch(None)
+
+
+def test_a_pod_that_is_preempted(world, gpus):
+    """By one of higher priority, which takes its devices; what is said then is what the scheduler says."""
+    world.settings |= {"kubernetes.gpu_resource": GPU, "kubernetes.schedule_seconds": "2"}
+    driver = world.open()
+    box = world.new(driver, gpus="0,1")
+    assert world.pod(box)["spec"]["containers"][0]["resources"]["limits"][GPU] == "2"
+    assert f"Insufficient {GPU}" in refused(world, driver, gpus="0").text
+    name = f"high-{world.namespace}"
+    apply(world, apiVersion="scheduling.k8s.io/v1", kind="PriorityClass", metadata={"name": name}, value=1000)
+    container = {"name": "a", "image": "box:1", "command": ["sleep", "1000"], "resources": {"limits": {GPU: "1"}}}
+    spec = {"priorityClassName": name, "containers": [container], "terminationGracePeriodSeconds": 0}
+    apply(world, apiVersion="v1", kind="Pod", metadata={"name": "intruder"}, spec=spec)
+    try:
+        assert "preempted" in noticed(box)["reason"]
+        wait_until(lambda: not any(box.id in pod for pod in world.names("pods")), 30, "it is gone")
+        reason = noticed(box)["reason"]
+        assert "Preempted by pod" in reason, reason
+        with pytest.raises(Refusal, match=f"Insufficient {GPU}"):
+            box.drive("running")
+    finally:
+        world.cluster.kubectl("delete", "pod", "intruder", "--now", namespace=world.namespace)
+        world.cluster.kubectl("delete", "priorityclass", name)
 
 
 # --- what fails meanwhile -------------------------------------------------------------------------
@@ -135,6 +189,36 @@ def test_the_server_is_killed_while_one_is_made(world, calm):
     thread.join(100)
     assert answers and answers[0]["ok"], answers
     assert box.ok("echo works") == "works"
+
+
+def test_the_server_is_killed_while_a_command_runs(world, box, calm):
+    """Whether its result is still told or not: in time, and the command has run once."""
+    answers = []
+    command = "echo x >>runs; until [ -e go ]; do sleep 0.1; done; echo done"
+    thread = threading.Thread(target=lambda: answers.append(box.driver.ask("run", id=box.id, command=command, timeout=30)))
+    thread.start()
+    other = box.seen_by(world.open())
+    wait_until(lambda: other("exec", argv=["ls"])["output"].strip() == "runs", 20, "it runs")
+    world.cluster.restart("kube-apiserver")
+    world.cluster.await_true(world.cluster.is_ready, time.monotonic() + 60, "the API server is back")
+    other("exec", argv=["sh", "-c", ": >go"])
+    thread.join(60)
+    assert answers and (answers[0]["ok"] or answers[0]["code"] in ("peer", "io", "timeout")), answers
+    assert other.ok("cat runs") == "x"
+
+
+def test_the_store_stands_still(world, driver, calm):
+    """Of the cluster, for a moment: what is under way waits for it, what has no time ends in time."""
+    box, cluster = world.new(driver), world.cluster
+    late, thread, answers = create_in_background(world, world.open())
+    with cluster.frozen("etcd"):
+        began = time.monotonic()
+        with pytest.raises(Refusal) as refusal:
+            box("inspect", timeout=2)
+        assert time.monotonic() - began < 10 and refusal.value.code in ("timeout", "busy", "io"), refusal.value
+    thread.join(100)
+    assert answers and answers[0]["ok"], answers
+    assert (box.ok("echo works"), late.ok("echo works")) == ("works", "works")
 
 
 def test_connections_are_cut_while_one_is_made(world, driver, calm):

@@ -4,6 +4,7 @@
 
 /* Of a conflict that is none about the name, such as one of quotas. */
 enum { MAKE_TRIES = 12 };
+#define WORDS_SECONDS 2.0  /* for what events say of something that failed */
 #define KNOWN_SECONDS 60.0 /* that it is known whether there is storage, or a policy */
 
 /* Kinds that are not in the core group. */
@@ -192,6 +193,8 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 
     if (pods_follow(p, kind, name, note_presence, &there, 0, deadline, err) == 0)
         return 0;
+    if (err && err->code == TN_E_TIMEOUT)
+        return tn_fail(err, TN_E_TIMEOUT, "%s %s is not gone yet", kind, name);
     return tn_error_context(err, "%s %s is not gone yet", kind, name);
 }
 
@@ -217,7 +220,7 @@ int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_js
 char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
 {
     tn_autofree char *after =
-        tn_asprintf("?limit=100&fieldSelector=type%%3DWarning,involvedObject.name%%3D%s", pod);
+        tn_asprintf("?limit=500&fieldSelector=involvedObject.name%%3D%s", pod);
     tn_autofree char *target = pods_target(p, "events", after);
     tn_autojson struct tn_json *events = NULL;
     const struct kube_call call = {.target = target, .hurried = true};
@@ -225,6 +228,19 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
     if (kube_call(p->kube, &call, &events, deadline, NULL) < 0)
         return NULL;
     return pod_last_warning(events);
+}
+
+void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(id, "");
+    tn_autofree char *words = err && err->code == TN_E_TIMEOUT
+                                  ? pods_warning(p, name, tn_deadline_in(WORDS_SECONDS))
+                                  : NULL;
+
+    if (words) {
+        struct tn_error why = *err;
+        tn_fail(err, why.code, "%.250s (%.220s)", why.text, words);
+    }
 }
 
 static bool is_default_class(const struct tn_json *class)

@@ -245,22 +245,55 @@ static const char *when(const struct tn_json *event)
                    : tn_json_get_str(tn_json_get(event, "metadata"), "creationTimestamp", "");
 }
 
-/* Clusters warn of how names are resolved in every pod, which ends none. */
-static bool is_trouble(const struct tn_json *event)
+static const char *event_uid(const struct tn_json *event)
 {
-    return strcmp(tn_json_get_str(event, "type", ""), "Warning") == 0 &&
-           !strstr(tn_json_get_str(event, "reason", ""), "DNS");
+    return tn_json_get_str(tn_json_get(event, "involvedObject"), "uid", "");
 }
 
-char *pod_last_warning(const struct tn_json *events)
+/* Clusters warn of how names are resolved in every pod, and of a hand that does not listen yet, or
+ * any more, which ends none; but what ends some is no warning. */
+static bool is_trouble(const struct tn_json *event)
 {
-    const struct tn_json *items = tn_json_get(events, "items"), *last = NULL;
+    static const char *const ends_it[] = {"Preempted", "TaintManagerEviction"};
+    const char *reason = tn_json_get_str(event, "reason", "");
+
+    for (size_t i = 0; i < TN_COUNT(ends_it); i++)
+        if (strcmp(reason, ends_it[i]) == 0)
+            return true;
+    return strcmp(tn_json_get_str(event, "type", ""), "Warning") == 0 && !strstr(reason, "DNS") &&
+           strcmp(reason, "Unhealthy") != 0;
+}
+
+static bool is_start(const struct tn_json *event)
+{
+    return strcmp(tn_json_get_str(event, "reason", ""), "Started") == 0;
+}
+
+/* The last of a kind about the pod of that uid (NULL: of all) which was told after that time. */
+static const struct tn_json *last_event(const struct tn_json *items,
+                                        bool (*kind)(const struct tn_json *event), const char *uid,
+                                        const char *after)
+{
+    const struct tn_json *last = NULL;
 
     for (size_t i = 0; i < tn_json_count(items); i++) {
         const struct tn_json *event = tn_json_at(items, i);
-        if (is_trouble(event) && (!last || strcmp(when(event), when(last)) >= 0))
+        if ((!uid || (strcmp(event_uid(event), uid) == 0 && kind(event))) &&
+            strcmp(when(event), after) > 0 && (!last || strcmp(when(event), when(last)) >= 0))
             last = event;
     }
+    return last;
+}
+
+/* A sandbox has had others of that name, whose events are of no interest; nor are those from before
+ * a container could start. */
+char *pod_last_warning(const struct tn_json *events)
+{
+    const struct tn_json *items = tn_json_get(events, "items");
+    const char *uid = event_uid(last_event(items, NULL, NULL, ""));
+    const struct tn_json *start = last_event(items, is_start, uid, "");
+    const struct tn_json *last = last_event(items, is_trouble, uid, start ? when(start) : "");
+
     if (!last)
         return NULL;
     tn_autofree char *reason = kube_line(tn_json_get_str(last, "reason", ""));

@@ -412,6 +412,7 @@ int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, stru
     *place = (struct tn_place){0};
     if (drive(engine, s, goal, place, deadline, err) == 0)
         return 0;
+    pods_add_trouble(engine, s->id, err);
     return tn_error_context(err, "kubernetes: sandbox %s", s->id);
 }
 

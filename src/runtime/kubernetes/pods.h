@@ -106,7 +106,7 @@ void pod_cause_done(struct pod_cause *c);
 
 /* pod: the object; stopped: we have ended it. */
 void pod_cause(const struct tn_json *pod, struct pod_cause *out);
-/* Words of the last Warning in a list of events, on the heap; or NULL. */
+/* Words of the last trouble of the last pod in a list of events, on the heap; or NULL. */
 char *pod_last_warning(const struct tn_json *events);
 
 /* --- life (life.c) ---------------------------------------------------------------------------- */
@@ -215,8 +215,10 @@ bool pods_is_going(const struct tn_json *object);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);
-/* Words of the last Warning about it, on the heap; or NULL. */
+/* Words of its last trouble, on the heap; or NULL. */
 char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
+/* These words become part of err, if that is a time-out. */
+void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
 /* That the policy of that word is there; made where it is not. */

@@ -5,8 +5,7 @@
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
-#define LOOK_SECONDS 1.0  /* between two looks at whether a pod with a silent hand still lives */
-#define WORDS_SECONDS 2.0 /* for what events say of something that failed */
+#define LOOK_SECONDS 1.0 /* between two looks at whether a pod with a silent hand still lives */
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
 
@@ -39,18 +38,6 @@ static int note_pod(enum kube_change change, const struct tn_json *object, void 
     return w->cause.patient != w->patient || (!w->patient && w->cause.status != TN_STATUS_STARTING);
 }
 
-/* What the cluster has told of the pod's troubles becomes part of err. */
-static int add_warning(const struct pods *p, const char *name, struct tn_error *err)
-{
-    tn_autofree char *words = pods_warning(p, name, tn_deadline_in(WORDS_SECONDS));
-
-    if (words && err) {
-        struct tn_error why = *err;
-        tn_fail(err, why.code, "%.250s (%.220s)", why.text, words);
-    }
-    return -1;
-}
-
 /* Until the container runs.  A pod for which no node has room may wait for one a while: others end,
  * and clusters grow. */
 static int await_running(const struct pods *p, const struct tn_subject *s, struct wait *w,
@@ -64,8 +51,8 @@ static int await_running(const struct pods *p, const struct tn_subject *s, struc
         int64_t until = w->patient && patience < deadline ? patience : deadline;
         int r = pods_follow(p, "pods", name, note_pod, w, s->cancel, until, &why);
         if (r < 0 && !(why.code == TN_E_TIMEOUT && w->patient)) {
-            tn_fail(err, why.code, "its pod does not run: %s", why.text);
-            return why.code == TN_E_TIMEOUT ? add_warning(p, name, err) : -1;
+            return tn_fail(err, why.code, "its pod does not run: %s",
+                           why.code == TN_E_TIMEOUT ? "not in time" : why.text);
         }
         if (w->gone)
             return tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
@@ -244,5 +231,6 @@ int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place
     *place = (struct tn_place){0};
     if (create(engine, s, place, deadline, err) == 0)
         return 0;
+    pods_add_trouble(engine, s->id, err);
     return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
 }

@@ -138,19 +138,37 @@ static void test_causes(void **state)
     }
 }
 
-static void test_the_last_warning_counts(void **state)
-{
-    static const char text[] =
-        "{\"items\":[{\"type\":\"Warning\",\"reason\":\"FailedMount\",\"message\":\"late\\nline\","
-        "\"lastTimestamp\":\"2026-01-01T00:00:09Z\"},{\"type\":\"Warning\",\"reason\":\"Early\","
-        "\"message\":\"x\",\"lastTimestamp\":\"2026-01-01T00:00:01Z\"},{\"type\":\"Normal\","
-        "\"reason\":\"Pulled\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"},{\"type\":\"Warning\","
-        "\"reason\":\"MissingClusterDNS\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"}]}";
-    tn_autojson struct tn_json *events = NULL;
+#define EVENT(type, reason, uid, second)                                                       \
+    "{\"type\":\"" type "\",\"reason\":\"" reason "\",\"message\":\"of\\n" uid                 \
+    "\",\"involvedObject\":{\"uid\":\"" uid "\"},\"lastTimestamp\":\"2026-01-01T00:00:" second \
+    "Z\"}"
 
-    assert_int_equal(tn_json_parse(text, sizeof text - 1, &events, NULL), 0);
-    tn_autofree char *words = pod_last_warning(events);
-    assert_string_equal(words, "FailedMount: late line");
+static const struct {
+    const char *items, *words;
+} warnings[] = {
+    {EVENT("Warning", "FailedMount", "a", "09") "," EVENT("Warning", "Early", "a", "01") "," EVENT(
+         "Normal", "Pulled", "a", "10") "," EVENT("Warning", "MissingClusterDNS", "a", "10"),
+     "FailedMount: of a"},
+    {EVENT("Normal", "Preempted", "a", "03") "," EVENT("Normal", "Killing", "a", "04") "," EVENT(
+         "Warning", "Unhealthy", "a", "05"),
+     "Preempted: of a"},
+    {EVENT("Normal", "Preempted", "a", "03") "," EVENT("Normal", "Started", "b", "04"), NULL},
+    {EVENT("Warning", "FailedScheduling", "a", "03") "," EVENT("Normal", "Started", "a", "03"),
+     NULL},
+    {"", NULL},
+};
+
+static void test_the_last_trouble_of_the_last_pod_counts(void **state)
+{
+    for (size_t i = 0; i < TN_COUNT(warnings); i++) {
+        tn_autofree char *text = tn_asprintf("{\"items\":[%s]}", warnings[i].items);
+        tn_autojson struct tn_json *events = NULL;
+        assert_int_equal(tn_json_parse(text, strlen(text), &events, NULL), 0);
+        tn_autofree char *words = pod_last_warning(events);
+        assert_int_equal(!words, !warnings[i].words);
+        if (words)
+            assert_string_equal(words, warnings[i].words);
+    }
     assert_null(pod_last_warning(NULL));
 }
 
@@ -486,7 +504,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantities),
         cmocka_unit_test(test_causes),
-        cmocka_unit_test(test_the_last_warning_counts),
+        cmocka_unit_test(test_the_last_trouble_of_the_last_pod_counts),
         cmocka_unit_test(test_policies_are_json),
         cmocka_unit_test_setup_teardown(test_a_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_pods, set_up, tear_down),
