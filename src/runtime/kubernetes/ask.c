@@ -172,10 +172,12 @@ int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_js
 {
     tn_autofree char *name = pod_name(s->id, "");
     autopodcause struct pod_cause cause = {0};
+    struct pod_note note;
 
     if (pods_get(p, "pods", name, s->id, pod, deadline, err) < 0)
         return -1;
-    if (!*pod)
+    pods_read_note(s, &note);
+    if (!*pod || (*note.uid && strcmp(note.uid, pods_uid(*pod)) != 0))
         return tn_fail(err, TN_E_NOT_FOUND, "it has no pod");
     pod_cause(*pod, &cause);
     if (cause.status == TN_STATUS_RUNNING)

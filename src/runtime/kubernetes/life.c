@@ -22,7 +22,7 @@ int pods_open(const struct tn_host *host, void **engine, struct tn_error *err)
         return -1;
     struct kube *kube = kube_open(&options, err);
     if (!kube)
-        return tn_error_context(err, "kubernetes");
+        return -1;
     struct pods *p = tn_calloc(1, sizeof *p);
     *p = (struct pods){.host = host, .kube = kube, .namespace = kube_namespace(kube)};
     pthread_mutex_init(&p->lock, NULL);
@@ -69,7 +69,7 @@ static bool was_used(const struct pods *p)
 
 /* --- the place -------------------------------------------------------------------------------- */
 
-static char *ref_of(const struct pods *p, bool stopped)
+static char *ref_of(const struct pods *p, const struct pod_note *note)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     struct tn_jw w = tn_jw(&out);
@@ -77,24 +77,37 @@ static char *ref_of(const struct pods *p, bool stopped)
     tn_jw_object(&w);
     tn_jw_kstr(&w, "server", kube_server(p->kube));
     tn_jw_kstr(&w, "namespace", p->namespace);
-    if (stopped)
+    if (note->stopped)
         tn_jw_kbool(&w, "stopped", true);
+    if (note->proxied)
+        tn_jw_kbool(&w, "proxied", true);
+    if (*note->uid)
+        tn_jw_kstr(&w, "uid", note->uid);
     tn_jw_object_end(&w);
     return tn_buf_take(&out);
 }
 
-/* Whether we have stopped it; -1 when it lives where this configuration does not lead. */
-static int read_ref(const struct pods *p, const struct tn_subject *s, bool *stopped,
-                    struct tn_error *err)
+void pods_read_note(const struct tn_subject *s, struct pod_note *out)
 {
     tn_autojson struct tn_json *ref = NULL;
 
-    *stopped = false;
+    *out = (struct pod_note){0};
+    if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
+        return;
+    out->stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
+    out->proxied = tn_json_bool(tn_json_get(ref, "proxied"), false);
+    snprintf(out->uid, sizeof out->uid, "%s", tn_json_get_str(ref, "uid", ""));
+}
+
+/* -1 when it lives where this configuration does not lead. */
+static int check_ref(const struct pods *p, const struct tn_subject *s, struct tn_error *err)
+{
+    tn_autojson struct tn_json *ref = NULL;
+
     if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
         return 0;
     const char *server = tn_json_get_str(ref, "server", kube_server(p->kube));
     const char *namespace = tn_json_get_str(ref, "namespace", p->namespace);
-    *stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
     if (strcmp(server, kube_server(p->kube)) == 0 && strcmp(namespace, p->namespace) == 0)
         return 0;
     return tn_fail(err, TN_E_CONFLICT,
@@ -120,7 +133,7 @@ static const struct {
 };
 
 /* The names are those of the jail. */
-static char *isolation_of(const struct pods *p, const struct tn_json *pod)
+static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool proxied)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
     const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
@@ -136,7 +149,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
     tn_jw_kstr(&w, "node", node);
-    tn_jw_kstr(&w, "reached_by", pods_by_proxy(p) ? "the API server's proxy" : "the pod's address");
+    tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
     tn_jw_kbool(&w, "gvisor",
                 *class && strcmp(class, p->host->config->kubernetes.runtime_class_gvisor) == 0);
@@ -164,17 +177,18 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
 }
 
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     struct pod_cause *cause, struct tn_place *place)
+                     bool proxied, struct pod_cause *cause, struct tn_place *place)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    struct pod_note note = {.stopped = cause->status == TN_STATUS_STOPPED, .proxied = proxied};
 
+    snprintf(note.uid, sizeof note.uid, "%s", pods_uid(pod));
     *place = (struct tn_place){.status = cause->status,
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
-                               .ref = ref_of(p, cause->status == TN_STATUS_STOPPED),
-                               .isolation = isolation_of(p, pod)};
+                               .ref = ref_of(p, &note),
+                               .isolation = isolation_of(p, pod, proxied)};
     if (place->status == TN_STATUS_RUNNING)
-        place->address = pods_address(p, pod, name);
+        place->address = pods_address(p, s, pod, proxied);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -182,7 +196,8 @@ void pods_fill_place(const struct pods *p, const struct tn_subject *s, const str
 /* Its Secret, and its pod; either may be NULL. */
 struct view {
     struct tn_json *secret, *pod;
-    bool stopped; /* by us, as the ref has it */
+    struct pod_note note;
+    bool replaced; /* the pod has our marks, but is not the one that we have made */
 };
 
 static void view_done(struct view *v)
@@ -196,25 +211,30 @@ static int look(const struct pods *p, const struct tn_subject *s, bool whole, st
 {
     tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
 
-    if (read_ref(p, s, &v->stopped, err) < 0 ||
-        pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
+    pods_read_note(s, &v->note);
+    if (check_ref(p, s, err) < 0 || pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
         return -1;
+    v->replaced = v->pod && *v->note.uid && strcmp(v->note.uid, pods_uid(v->pod)) != 0;
     if (v->pod && !whole)
         return 0;
     return pods_get(p, "secrets", secret, s->id, &v->secret, deadline, err);
 }
 
-/* One without a pod. */
+/* One without a pod of its own. */
 static void fill_rest(const struct pods *p, const struct tn_subject *s, const struct view *v,
                       struct tn_place *place, int64_t deadline)
 {
     tn_autofree char *name = pod_name(s->id, "");
 
-    *place = (struct tn_place){.status = v->stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
-                               .ref = ref_of(p, v->stopped),
+    *place = (struct tn_place){.status = v->note.stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
+                               .ref = ref_of(p, &v->note),
                                .isolation = tn_strdup("{\"engine\": \"kubernetes\"}")};
-    if (v->stopped)
+    if (v->note.stopped)
         return;
+    if (v->replaced) {
+        place->reason = tn_strdup("its pod is gone, and another one has its name");
+        return;
+    }
     tn_autofree char *words = pods_warning(p, name, deadline);
     place->reason = tn_asprintf("its pod is gone: somebody has deleted it, or its node is%s%s%s",
                                 words ? " (" : "", words ? words : "", words ? ")" : "");
@@ -235,12 +255,12 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
     /* The cluster does not know its owner: the first of ours that looks ends what it left. */
     if (s->owner.pid && !tn_proc_state(s->owner.pid, s->owner.start))
         return pods_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
-    if (!v.pod) {
+    if (!v.pod || v.replaced) {
         fill_rest(p, s, &v, place, deadline);
         return 0;
     }
     pod_cause(v.pod, &cause);
-    pods_fill_place(p, s, v.pod, &cause, place);
+    pods_fill_place(p, s, v.pod, pods_by_proxy(p, s), &cause, place);
     return 0;
 }
 
@@ -290,12 +310,15 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
                             .anonymous = is_anonymous(v->secret)};
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
 
-    if (v->pod)
+    bool proxied = pods_by_proxy(p, s);
+
+    if (v->pod && !v->replaced)
         pod_cause(v->pod, &cause);
     int64_t soon = tn_deadline_in(UP_SECONDS);
     if (cause.status == TN_STATUS_RUNNING &&
-        pods_await_hand(p, s, v->pod, &cause, soon < deadline ? soon : deadline, NULL) == 0) {
-        pods_fill_place(p, s, v->pod, &cause, place);
+        pods_await_hand(p, s, v->pod, &proxied, &cause, soon < deadline ? soon : deadline, NULL) ==
+            0) {
+        pods_fill_place(p, s, v->pod, proxied, &cause, place);
         return 0;
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
@@ -319,7 +342,7 @@ static int drive_stopped(const struct pods *p, const struct tn_subject *s, struc
                        "(kubernetes.workspace_volume, a storage class)");
     if (end_pod(p, s, v->pod, deadline, err) < 0)
         return -1;
-    v->stopped = true;
+    v->note = (struct pod_note){.stopped = true, .proxied = v->note.proxied};
     fill_rest(p, s, v, place, deadline);
     return 0;
 }
@@ -332,9 +355,8 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
         const char *kind, *after;
     } all[] = {{"secrets", "-key"}, {"pods", ""}, {"persistentvolumeclaims", "-pvc"}};
     struct tn_error first = {0};
-    bool stopped;
 
-    if (read_ref(p, s, &stopped, err) < 0)
+    if (check_ref(p, s, err) < 0)
         return -1;
     /* All are told to go before one is waited for. */
     for (size_t i = 0; i < 2 * TN_COUNT(all); i++) {

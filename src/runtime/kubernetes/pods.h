@@ -7,7 +7,8 @@
  * All objects carry two labels, which are sent with the request that makes them: POD_STATE is the
  * store that they belong to, POD_ID the sandbox.  What has not both is never touched.
  *
- * The key stays here: the hand is told its digest, which anybody may see. */
+ * The key stays here: the hand is told its digest, by which it proves that it is the one
+ * (net/proof.h) before it is sent the key. */
 #ifndef TN_RUNTIME_KUBERNETES_PODS_H
 #define TN_RUNTIME_KUBERNETES_PODS_H
 
@@ -128,9 +129,17 @@ int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, stru
                int64_t deadline, struct tn_error *err);
 int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
+/* What is noted in place.ref. */
+struct pod_note {
+    bool stopped; /* by us */
+    bool proxied; /* its address does not lead there from here */
+    char uid[64]; /* of its pod, "" when that is not known: any with our marks is taken */
+};
+void pods_read_note(const struct tn_subject *s, struct pod_note *out);
+
 /* What a pod is as a place; the reason is taken from the cause. */
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     struct pod_cause *cause, struct tn_place *place);
+                     bool proxied, struct pod_cause *cause, struct tn_place *place);
 /* This state makes sandboxes there, from now on. */
 int pods_note_use(const struct pods *p, struct tn_error *err);
 
@@ -145,9 +154,10 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
 int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
                 int64_t deadline, struct tn_error *err);
 /* Asks the hand itself, and now and then whether its pod (from: as it was seen last) still lives:
- * the cause is then what that says. */
+ * the cause is then what that says.  *proxied: through the API server; becomes true when the pod's
+ * address does not lead to it and the configuration leaves the choice. */
 int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
-                    struct pod_cause *cause, int64_t deadline, struct tn_error *err);
+                    bool *proxied, struct pod_cause *cause, int64_t deadline, struct tn_error *err);
 /* The network of a plan, whose policy is there then. */
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
@@ -190,10 +200,11 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
 /* The hand, where no image has it, into a container that waits for it. */
 int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                   struct tn_error *err);
-/* Whether hands are reached through the API server, not by the addresses of their pods. */
-bool pods_by_proxy(const struct pods *p);
+/* Whether its hand is reached through the API server, not by the address of its pod. */
+bool pods_by_proxy(const struct pods *p, const struct tn_subject *s);
 /* Where the hand of a pod is, on the heap; NULL: it has no address yet. */
-char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name);
+char *pods_address(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                   bool proxied);
 
 int pods_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
              size_t n, mode_t mode, int64_t deadline, struct tn_error *err);

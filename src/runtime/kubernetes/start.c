@@ -5,8 +5,9 @@
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
-#define LOOK_SECONDS 1.0  /* between two looks at whether a pod with a silent hand still lives */
-#define WORDS_SECONDS 2.0 /* for what events say of something that failed */
+#define LOOK_SECONDS 1.0   /* between two looks at whether a pod with a silent hand still lives */
+#define WORDS_SECONDS 2.0  /* for what events say of something that failed */
+enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to lead nowhere */
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
 
@@ -91,25 +92,39 @@ static bool is_cancelled(const struct tn_subject *s, int64_t until)
     return poll(&p, 1, tn_poll_ms(until)) > 0;
 }
 
-/* Asks the hand itself, and now and then whether its pod still lives. */
-int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
-                    struct pod_cause *cause, int64_t deadline, struct tn_error *err)
+static struct tn_hand_client *client_of(const struct pods *p, const struct tn_subject *s,
+                                        const struct tn_json *pod, bool proxied,
+                                        struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *address = pods_address(p, from, name);
-    struct tn_hand_client *client = address ? tn_hand_client_new(address, s->key, err) : NULL;
-    int result = client ? 1 : -1;
+    tn_autofree char *address = pods_address(p, s, pod, proxied);
 
     if (!address)
         tn_fail(err, TN_E_PEER, "its pod has no address");
+    return address ? tn_hand_client_new(address, s->key, err) : NULL;
+}
 
-    while (result > 0) {
+int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
+                    bool *proxied, struct pod_cause *cause, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+    struct tn_hand_client *client = client_of(p, s, from, *proxied, err);
+    bool chosen = p->host->config->kubernetes.reach != TN_KUBERNETES_AUTO;
+    int result = client ? 1 : -1;
+
+    for (int looks = 0; result > 0; looks++) {
+        if (looks == DIRECT_LOOKS && !*proxied && !chosen) {
+            tn_hand_client_free(client);
+            *proxied = true;
+            client = client_of(p, s, from, true, err);
+            if (!client)
+                return -1;
+        }
         int64_t look = tn_deadline_in(LOOK_SECONDS), soon = look < deadline ? look : deadline;
         tn_autojson struct tn_json *pod = NULL;
         struct tn_error why = {0};
         if (tn_hand_client_wait(client, s->cancel > 0 ? s->cancel : -1, soon, &why) == 0)
             result = 0;
-        else if (why.code == TN_E_DENIED && strncmp(address, "kube:", 5) == 0)
+        else if (why.code == TN_E_DENIED && *proxied)
             result = tn_fail(err, TN_E_DENIED,
                              "its hand is not reached through the API server (403): that needs the "
                              "right to get pods/proxy");
@@ -141,14 +156,15 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
 {
     const char *hand_image = p->host->config->kubernetes.hand_image;
     TN_CLEANUP(wait_done) struct wait w = {0};
+    bool proxied = pods_by_proxy(p, s);
 
     if (await_running(p, s, &w, deadline, err) < 0 ||
         (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
-        pods_await_hand(p, s, w.pod, &w.cause, deadline, err) < 0) {
+        pods_await_hand(p, s, w.pod, &proxied, &w.cause, deadline, err) < 0) {
         place->blame = w.cause.blame;
         return -1;
     }
-    pods_fill_place(p, s, w.pod, &w.cause, place);
+    pods_fill_place(p, s, w.pod, proxied, &w.cause, place);
     return 0;
 }
 
