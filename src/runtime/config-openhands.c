@@ -202,8 +202,8 @@ static const struct tn_field kubernetes_rows[] = {
     TN_WORD("reach", KUBERNETES, reach, reaches, .fallback = "auto",
             .env = "TENDON_KUBERNETES_REACH",
             .help = "how hands are reached: proxy (of the API server, by the pod's name), pod (its "
-                    "address: for one tenant alone, as addresses are reused and a hand does not "
-                    "prove who it is), or auto: proxy"),
+                    "address), or auto: pod inside of the cluster where that leads to it, else "
+                    "proxy"),
     TN_STRING("hand_image", KUBERNETES, hand_image, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_HAND_IMAGE",
               .help = "image that is the hand alone [none: it is put in by exec]"),

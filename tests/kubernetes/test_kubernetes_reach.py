@@ -121,16 +121,16 @@ def test_by_the_address_of_the_pod(cluster, inside):
 
     key = json.loads((world.state / "drive" / f"{box.id}.json").read_text())["key"]
     digest = hashlib.sha256(key.encode()).hexdigest()
-    taken = "10.97.0.1"
+    node, taken = ["nsenter", f"--net=/proc/{cluster.first}/ns/net"], "10.97.0.1"
     cluster.inside("ip", "addr", "add", f"{taken}/32", "dev", "lo")
-    thief = subprocess.Popen(cluster.enter(sys.executable, "-c", THIEF, taken, ip), stdout=subprocess.PIPE, text=True)
+    thief = subprocess.Popen([*node, sys.executable, "-c", THIEF, taken, ip], stdout=subprocess.PIPE, text=True)
     try:
         assert thief.stdout.readline() == "ready\n"
 
         def reach(where, digest=digest):
-            words = ["nsenter", f"--net=/proc/{cluster.first}/ns/net", program(BUILD, "tests/unit/kube/kube-drive"), "reach",
+            words = [*node, program(BUILD, "tests/unit/kube/kube-drive"), "reach",
                      f"proven:{where}:8080#{digest}", "/v1/sessions"]  # fmt: skip
-            return subprocess.run(list(map(str, words)), env={**world.env, "KEY": key}, capture_output=True, text=True, timeout=60).stdout
+            return subprocess.run([*map(str, words)], env={**world.env, "KEY": key}, capture_output=True, text=True, timeout=60).stdout
 
         assert reach(ip).startswith("200 "), "the key is right"
         answer = reach(taken)
