@@ -12,6 +12,7 @@ static const struct {
 } groups[] = {
     {"ingresses", "/apis/networking.k8s.io/v1"},
     {"networkpolicies", "/apis/networking.k8s.io/v1"},
+    {"volumesnapshots", "/apis/snapshot.storage.k8s.io/v1"},
 };
 
 char *pods_target(const struct pods *p, const char *kind, const char *after)
@@ -45,6 +46,13 @@ const char *pods_own_id(const struct pods *p, const struct tn_json *object)
 const char *pods_uid(const struct tn_json *object)
 {
     return tn_json_get_str(tn_json_get(object, "metadata"), "uid", "");
+}
+
+bool pods_is_anonymous(const struct tn_json *secret)
+{
+    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
+
+    return tn_json_has(notes, POD_ANONYMOUS);
 }
 
 static bool is_going(const struct tn_json *object)

@@ -290,14 +290,6 @@ static int end_pod(const struct pods *p, const struct tn_subject *s, const struc
                : pods_await_end(p, "pods", name, deadline, err);
 }
 
-/* The subject says it at its create alone; the Secret keeps it. */
-static bool is_anonymous(const struct tn_json *secret)
-{
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-
-    return tn_json_has(notes, POD_ANONYMOUS);
-}
-
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -307,7 +299,7 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
                             .namespace = p->namespace,
                             .owner = pods_uid(v->secret),
                             .kept = kept,
-                            .anonymous = is_anonymous(v->secret)};
+                            .anonymous = pods_is_anonymous(v->secret)};
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
 
     bool proxied = pods_by_proxy(p, s);

@@ -50,9 +50,10 @@ struct pod_plan {
     const struct tn_config *config;
     const struct tn_subject *subject;
     const char *mark, *namespace;
-    const char *owner; /* uid of the Secret; NULL for that one itself */
-    bool kept;         /* the workspace is a claim */
-    bool anonymous;    /* its image is pulled without the operator's login */
+    const char *owner;    /* uid of the Secret; NULL for that one itself */
+    bool kept;            /* the workspace is a claim */
+    const char *snapshot; /* a VolumeSnapshot that it begins with, or NULL */
+    bool anonymous;       /* its image is pulled without the operator's login */
     enum pod_network network;
 };
 
@@ -162,6 +163,12 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
 
+/* A sandbox that begins with the files of a VolumeSnapshot of that name (NULL: with none), which is
+ * made first, of that claim, unless claim is NULL.  What is there of the sandbox already stays. */
+int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
+                     const char *claim, struct tn_place *place, int64_t deadline,
+                     struct tn_error *err);
+
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 
 /* An object of the namespace by kind ("pods") and name, certainly ours and of that sandbox; 0 with
@@ -184,6 +191,8 @@ char *pods_target(const struct pods *p, const char *kind, const char *after);
 /* Whether both labels are ours: its id, or NULL. */
 const char *pods_own_id(const struct pods *p, const struct tn_json *object);
 const char *pods_uid(const struct tn_json *object);
+/* What the subject says at its create alone: the Secret keeps it. */
+bool pods_is_anonymous(const struct tn_json *secret);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);
@@ -215,6 +224,22 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
+
+/* --- snapshots (snapshot.c) ------------------------------------------------------------------- */
+
+/* One of a claim, for the sandbox of the plan and called as `after` says; returns when it can be
+ * used. */
+int pods_make_snapshot(const struct pods *p, const struct pod_plan *plan, const char *after,
+                       const char *claim, int64_t deadline, struct tn_error *err);
+int pods_snapshot(void *engine, const struct tn_subject *s, const char *name, int64_t deadline,
+                  struct tn_error *err);
+int pods_forget(void *engine, const struct tn_subject *s, const char *name, int64_t deadline,
+                struct tn_error *err);
+int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
+                  struct tn_place *place, int64_t deadline, struct tn_error *err);
+int pods_fork(void *engine, const struct tn_subject *s, const char *name,
+              const struct tn_subject *child, struct tn_place *place, int64_t deadline,
+              struct tn_error *err);
 
 /* --- doctor (doctor.c) ------------------------------------------------------------------------ */
 

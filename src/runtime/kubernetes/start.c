@@ -201,16 +201,17 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
     return pods_settle(p, s, place, deadline, err);
 }
 
-static int choose_storage(struct pods *p, bool *kept, int64_t deadline, struct tn_error *err)
+static int choose_storage(struct pods *p, struct pod_plan *plan, int64_t deadline,
+                          struct tn_error *err)
 {
     const struct tn_config_kubernetes *k = &p->host->config->kubernetes;
 
-    *kept = k->workspace_volume == TN_KUBERNETES_CLAIM ||
-            (k->pvc_storage_class && *k->pvc_storage_class);
-    if (k->workspace_volume == TN_KUBERNETES_EMPTY)
-        *kept = false;
-    else if (!*kept)
-        return pods_have_storage(p, kept, deadline, err);
+    plan->kept = k->workspace_volume == TN_KUBERNETES_CLAIM || plan->snapshot ||
+                 (k->pvc_storage_class && *k->pvc_storage_class);
+    if (k->workspace_volume == TN_KUBERNETES_EMPTY && !plan->snapshot)
+        plan->kept = false;
+    else if (!plan->kept)
+        return pods_have_storage(p, &plan->kept, deadline, err);
     return 0;
 }
 
@@ -228,8 +229,9 @@ static int make_claim(const struct pods *p, const struct pod_plan *plan, int64_t
                                                            &body, NULL, s->cancel, deadline, err);
 }
 
-static int create(struct pods *p, const struct tn_subject *s, struct tn_place *place,
-                  int64_t deadline, struct tn_error *err)
+int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
+                     const char *claim, struct tn_place *place, int64_t deadline,
+                     struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autofree char *name = pod_name(s->id, "-key");
@@ -238,15 +240,19 @@ static int create(struct pods *p, const struct tn_subject *s, struct tn_place *p
                             .subject = s,
                             .mark = p->mark,
                             .namespace = p->namespace,
-                            .anonymous = s->anonymous};
+                            .anonymous = s->anonymous,
+                            .snapshot = snapshot};
 
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||
-        choose_storage(p, &plan.kept, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
+        choose_storage(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
         pods_note_use(p, err) < 0 ||
         pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
         return -1;
     plan.owner = pods_uid(secret);
+    plan.anonymous = pods_is_anonymous(secret);
+    if (claim && pods_make_snapshot(p, &plan, "-from", claim, deadline, err) < 0)
+        return -1;
     return make_claim(p, &plan, deadline, err) < 0 ? -1
                                                    : pods_start(p, &plan, place, deadline, err);
 }
@@ -255,7 +261,7 @@ int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place
                 struct tn_error *err)
 {
     *place = (struct tn_place){0};
-    if (create(engine, s, place, deadline, err) == 0)
+    if (pods_create_from(engine, s, NULL, NULL, place, deadline, err) == 0)
         return 0;
     return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
 }
