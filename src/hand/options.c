@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "base/sha256.h"
 #include "hand/plugin.h"
 #include "net/listen.h"
+#include "net/proof.h"
 
 #define UID_LAST 4294967294 /* the one after it is none */
 
@@ -124,8 +124,7 @@ static int check_digest(const struct tn_hand_options *o, struct tn_error *err)
 {
     if (!o->key_digest)
         return 0;
-    if (strlen(o->key_digest) != 2 * TN_SHA256_BYTES ||
-        strspn(o->key_digest, "0123456789abcdef") != 2 * TN_SHA256_BYTES)
+    if (!tn_proof_is_digits(o->key_digest))
         return tn_fail(err, TN_E_INVALID, "--key-digest: expected 64 digits of 0-9a-f");
     if (o->key_file)
         return tn_fail(err, TN_E_INVALID, "--key-digest and --key-file exclude each other");

@@ -6,6 +6,7 @@
 #include "hand/actions.h"
 #include "hand/routes.h"
 #include "hand/stats.h"
+#include "net/proof.h"
 
 enum { ACTION_BODY_MAX = 64 << 20, ANSWER_MAX = 64 << 20 };
 #define DAY_SECONDS 86400.0
@@ -51,6 +52,29 @@ static void get_server_info(struct tn_http_exchange *x, void *ctx)
     tn_stats_write(&w);
     tn_jw_object_end(&w);
     tn_http_reply_json(x, 200, &json);
+}
+
+/* For a host that has an address and wants to know who is there before it shows the key. */
+static void get_proof(struct tn_http_exchange *x, void *ctx)
+{
+    const struct tn_hand_options *o = &((struct tn_hand *)ctx)->options;
+    const char *nonce = tn_http_query(x, "nonce");
+    char digest[TN_PROOF_DIGITS + 1];
+
+    if (!nonce || !tn_proof_is_digits(nonce)) {
+        tn_reply_invalid(x, "'query', 'nonce'", "expected 64 digits of 0-9a-f");
+        return;
+    }
+    if (tn_hand_has_key(o) && !o->key_digest)
+        tn_proof_digest(o->key, digest);
+    tn_autofree char *body =
+        tn_hand_has_key(o)
+            ? tn_proof_answer(tn_http_fd(x), o->key_digest ? o->key_digest : digest, nonce)
+            : NULL;
+    if (body)
+        tn_http_reply(x, 200, "application/json", body, strlen(body));
+    else
+        tn_http_reply_detail(x, 409, "There is no key, or this is no TCP connection");
 }
 
 /* --- /execute_action ------------------------------------------------------------------------ */
@@ -174,6 +198,7 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
 const struct tn_route tn_routes_openhands[] = {
     {"GET", "/alive", get_alive, "200 once the server is ready", TN_ROUTE_OPEN},
     {"GET", "/server_info", get_server_info, "uptime, idle time and resources", TN_ROUTE_OPEN},
+    {"GET", "/proof", get_proof, "proves that it knows the digest of the key", TN_ROUTE_OPEN},
     {"POST", "/execute_action", post_execute_action, "carries out an action", 0},
     {0},
 };

@@ -3,24 +3,21 @@
 
 #include "base/log.h"
 #include "base/secret.h"
-#include "base/sha256.h"
 #include "event/action-body.h"
 #include "hand/plugin.h"
 #include "hand/routes.h"
+#include "net/proof.h"
 
 enum { REQUEST_ID_MAX = 64, STRANGERS_MAX = 64 };
 
 /* Where only the digest is known, digests are compared. */
 static bool fits(const struct tn_hand_options *o, const char *given)
 {
-    char digest[2 * TN_SHA256_BYTES + 1];
-    struct tn_sha256 hash;
+    char digest[TN_PROOF_DIGITS + 1];
 
     if (!o->key_digest)
         return tn_same_secret(given, o->key);
-    tn_sha256_init(&hash);
-    tn_sha256_add(&hash, given, strlen(given));
-    tn_sha256_end_hex(&hash, digest);
+    tn_proof_digest(given, digest);
     return tn_same_secret(digest, o->key_digest);
 }
 

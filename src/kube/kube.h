@@ -33,6 +33,7 @@ const char *kube_server(const struct kube *k); /* "https://HOST:PORT[/PATH]" */
 const char *kube_namespace(const struct kube *k);
 const char *kube_source(const struct kube *k); /* for people: "context X of FILE" */
 bool kube_is_insecure(const struct kube *k);   /* insecure-skip-tls-verify: said loudly */
+bool kube_is_inside(const struct kube *k);     /* this is a pod of that cluster, by its account */
 
 /* Text of others (a Status, an event, an annotation) as one printable line of at most 400 bytes; on
  * the heap. */

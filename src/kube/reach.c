@@ -18,6 +18,11 @@ char *kube_address(const struct kube *k, const char *namespace, const char *pod,
     return tn_buf_take(&out);
 }
 
+bool kube_is_inside(const struct kube *k)
+{
+    return !*k->first->config;
+}
+
 /* --- who was opened --------------------------------------------------------------------------- */
 
 /* Every cluster that an address of this process has named; they are few and stay. */

@@ -176,6 +176,9 @@ static const struct tn_field kubernetes_rows[] = {
               .env = "KUBERNETES_PVC_STORAGE_SIZE", .help = "size of a workspace"),
     TN_STRING("pvc_storage_class", KUBERNETES, pvc_storage_class, .flags = NULLABLE,
               .env = "KUBERNETES_PVC_STORAGE_CLASS", .help = "storage class of workspaces"),
+    TN_STRING("snapshot_class", KUBERNETES, snapshot_class, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_SNAPSHOT_CLASS",
+              .help = "VolumeSnapshotClass of snapshots and forks [the driver's default]"),
     TN_STRING("resource_cpu_request", KUBERNETES, resource_cpu_request, .fallback = "1",
               .env = "KUBERNETES_RESOURCE_CPU_REQUEST", .help = "processors requested"),
     TN_STRING("resource_memory_request", KUBERNETES, resource_memory_request, .fallback = "1Gi",
@@ -202,8 +205,8 @@ static const struct tn_field kubernetes_rows[] = {
     TN_WORD("reach", KUBERNETES, reach, reaches, .fallback = "auto",
             .env = "TENDON_KUBERNETES_REACH",
             .help = "how hands are reached: proxy (of the API server, by the pod's name), pod (its "
-                    "address: for one tenant alone, as addresses are reused and a hand does not "
-                    "prove who it is), or auto: proxy"),
+                    "address), or auto: pod inside of the cluster where that leads to it, else "
+                    "proxy"),
     TN_STRING("hand_image", KUBERNETES, hand_image, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_HAND_IMAGE",
               .help = "image that is the hand alone [none: it is put in by exec]"),

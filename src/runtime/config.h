@@ -54,7 +54,7 @@ struct tn_config_sandbox {
 };
 
 struct tn_config_kubernetes {
-    char *namespace, *ingress_domain, *pvc_storage_size, *pvc_storage_class;
+    char *namespace, *ingress_domain, *pvc_storage_size, *pvc_storage_class, *snapshot_class;
     char *resource_cpu_request, *resource_memory_request, *resource_memory_limit;
     char *image_pull_secret, *ingress_tls_secret;
     char *node_selector_key, *node_selector_val, *tolerations_yaml;

@@ -6,6 +6,7 @@
 #include "kube/kube.h"
 #include "net/http-parse.h"
 #include "net/listen.h"
+#include "net/proof.h"
 #include "net/url.h"
 #include "web/web.h"
 
@@ -45,11 +46,18 @@ static bool is_pod(const char *address)
     return strncmp(address, "kube:", 5) == 0;
 }
 
+#define PROVEN "proven:"
+
+static bool is_proven(const char *address)
+{
+    return strncmp(address, PROVEN, strlen(PROVEN)) == 0;
+}
+
 size_t tn_hand_address_shown(const char *address)
 {
     if (is_pod(address))
         return strcspn(address, "?");
-    return scheme_of(address) ? strcspn(address, "#") : strlen(address);
+    return scheme_of(address) || is_proven(address) ? strcspn(address, "#") : strlen(address);
 }
 
 /* The headers that follow the address.  -1: they cannot be sent as such. */
@@ -104,6 +112,9 @@ int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_erro
     *out = (struct tn_hand_place){.host = "hand"};
     if (is_pod(address))
         return place_of_pod(address, out, err);
+    if (is_proven(address))
+        snprintf(out->host, sizeof out->host, "%.*s", (int)strcspn(address + strlen(PROVEN), "#"),
+                 address + strlen(PROVEN));
     if (!scheme)
         return 0;
     const char *host = address + strlen(scheme), *more = strchr(host, '#');
@@ -138,6 +149,19 @@ bool tn_hand_is_url(const char *address)
     return scheme_of(address) && !strchr(address, '#') && tn_hand_place(address, &place, NULL) == 0;
 }
 
+static int dial_proven(const char *address, int64_t deadline, struct tn_error *err)
+{
+    const char *start = address + strlen(PROVEN), *digest = strchr(start, '#');
+    tn_autofree char *plain = tn_strndup(start, strcspn(start, "#"));
+
+    if (!digest || !tn_proof_is_digits(digest + 1))
+        return tn_fail(err, TN_E_INVALID, "not an address: expected proven:HOST:PORT#DIGEST");
+    tn_autofd int fd = tn_dial(plain, deadline, err);
+    if (fd < 0 || tn_proof_ask(fd, digest + 1, deadline, err) < 0)
+        return fd < 0 ? -1 : tn_error_context(err, "%s", plain);
+    return TN_TAKE_FD(fd);
+}
+
 int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
 {
     tn_autohandplace struct tn_hand_place place;
@@ -148,6 +172,8 @@ int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
                    ? -1
                    : kube_dial(door.kube, deadline, err);
     }
+    if (is_proven(address))
+        return dial_proven(address, deadline, err);
     if (tn_hand_place(address, &place, err) < 0)
         return -1;
     if (!place.far)
@@ -175,8 +201,9 @@ struct tn_http_client *tn_hand_http(const char *address, const char *key, struct
     if (tn_hand_place(address, &place, err) < 0)
         return NULL;
     struct tn_http_client *http =
-        place.far ? tn_http_client_at(address, tn_hand_dial, place.host, place.base)
-                  : tn_http_client_new(address, err);
+        place.far || is_proven(address)
+            ? tn_http_client_at(address, tn_hand_dial, place.host, place.base)
+            : tn_http_client_new(address, err);
     if (http && key)
         tn_http_client_header(http, "X-Session-API-Key", key);
     if (http && is_pod(address)) {

@@ -7,7 +7,10 @@
  * token; "Host" is what that header says where it is not HOST.  That part is for nobody's eyes.
  *
  * "kube:NAMESPACE/POD:PORT?..." (kube/kube.h) is a pod behind the API server of its cluster, which
- * is asked with the credentials of the moment; it must never come from others. */
+ * is asked with the credentials of the moment; it must never come from others.
+ *
+ * "proven:HOST:PORT#DIGEST" is a hand in plain HTTP at an address that others may have by now:
+ * every new connection asks it for a proof (net/proof.h) before anything else is sent. */
 #ifndef TN_RUNTIME_HAND_ADDRESS_H
 #define TN_RUNTIME_HAND_ADDRESS_H
 

@@ -1,6 +1,7 @@
 """The server around the abilities: command line, start-up, keys, errors, small endpoints."""
 
 import hashlib
+import hmac
 import os
 import re
 import shutil
@@ -184,6 +185,27 @@ def keyed(request, start, tmp_path):
     key.write_text("s3cret-Key\n")
     key.chmod(0o600)
     return start(args=["--key-file", key])
+
+
+@pytest.mark.parametrize("given", ["key", "digest"])
+def test_proof(start, given):
+    """What it answers to a nonce: only who knows the digest of the key can, and only for the address that was asked at."""
+    digest, nonce = hashlib.sha256(b"s3cret-Key").hexdigest(), "0123456789abcdef" * 4
+    hand = start(listen="port", args=["--key-digest", digest] if given == "digest" else [],
+                 env={"SESSION_API_KEY": "s3cret-Key"} if given == "key" else {})  # fmt: skip
+    for host in ("127.0.0.1", "127.0.0.2"):
+        client = Client((host, hand.address[1]))
+        answer = client.get(f"/proof?nonce={nonce}")
+        text = f"tendon-hand {nonce} {host}:{hand.address[1]}"
+        assert answer.json == {"proof": hmac.new(digest.encode(), text.encode(), "sha256").hexdigest()}
+    for bad in ("", "?nonce=", f"?nonce={nonce}0", f"?nonce={nonce[:-1]}G", f"?nonce={nonce[:-1]}A"):
+        assert hand.client.get(f"/proof{bad}").status == 422
+
+
+def test_no_proof(start, keyed):
+    """Without a key, or where an address says nothing."""
+    assert start(listen="port").client.get(f"/proof?nonce={'0' * 64}").status == 409
+    assert keyed.client.get(f"/proof?nonce={'0' * 64}").status == 409
 
 
 def test_key(keyed):

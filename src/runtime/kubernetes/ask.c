@@ -13,6 +13,7 @@ static const struct {
 } groups[] = {
     {"ingresses", "/apis/networking.k8s.io/v1"},
     {"networkpolicies", "/apis/networking.k8s.io/v1"},
+    {"volumesnapshots", "/apis/snapshot.storage.k8s.io/v1"},
 };
 
 char *pods_target(const struct pods *p, const char *kind, const char *after)
@@ -46,6 +47,13 @@ const char *pods_own_id(const struct pods *p, const struct tn_json *object)
 const char *pods_uid(const struct tn_json *object)
 {
     return tn_json_get_str(tn_json_get(object, "metadata"), "uid", "");
+}
+
+bool pods_is_anonymous(const struct tn_json *secret)
+{
+    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
+
+    return tn_json_has(notes, POD_ANONYMOUS);
 }
 
 const char *pods_version(const struct tn_json *object)
@@ -205,10 +213,12 @@ int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_js
 {
     tn_autofree char *name = pod_name(s->id, "");
     autopodcause struct pod_cause cause = {0};
+    struct pod_note note;
 
     if (pods_get(p, "pods", name, s->id, pod, deadline, err) < 0)
         return -1;
-    if (!*pod)
+    pods_read_note(s, &note);
+    if (!*pod || (*note.uid && strcmp(note.uid, pods_uid(*pod)) != 0))
         return tn_fail(err, TN_E_NOT_FOUND, "it has no pod");
     pod_cause(*pod, &cause);
     if (cause.status == TN_STATUS_RUNNING)

@@ -20,7 +20,8 @@ const struct tn_backend tn_backend_kubernetes = {
     .name = "kubernetes",
     .aliases = aliases,
     .summary = "pods of a Kubernetes cluster, of any image, unbuilt",
-    .abilities = TN_CAN_STOP | TN_CAN_ISOLATE | TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_GVISOR,
+    .abilities = TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
+                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR,
     .open = pods_open,
     .close = pods_close,
     .check = check,
@@ -35,5 +36,9 @@ const struct tn_backend tn_backend_kubernetes = {
     .logs = pods_logs,
     .network = network,
     .usage = pods_usage,
+    .snapshot = pods_snapshot,
+    .forget = pods_forget,
+    .rollback = pods_rollback,
+    .fork = pods_fork,
     .doctor = pods_doctor,
 };

@@ -74,8 +74,10 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
                struct tn_error *err)
 {
     const struct pods *p = engine;
-    tn_autofree char *version = pods_warm(s);
+    struct pod_note note;
 
+    pods_read_note(s, &note);
+    tn_autofree char *version = *note.warm ? tn_strdup(note.warm) : NULL;
     tn_autofree char *name = pod_name(s->id, "");
     tn_autojson struct tn_json *pod = version ? mirror_get(p, "pods", name) : NULL;
     autopodcause struct pod_cause cause = {.status = TN_STATUS_RUNNING};
@@ -87,6 +89,7 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
                        cause.reason ? cause.reason : tn_status_words[cause.status]);
     if (version && claim(p, s, &version, deadline, err) < 0)
         return tn_error_context(err, "claim sandbox %s", s->id);
-    *ref = version ? pods_ref(p, NULL, false) : NULL;
+    *note.warm = '\0';
+    *ref = version ? pods_ref(p, &note) : NULL;
     return 0;
 }

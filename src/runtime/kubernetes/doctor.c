@@ -46,6 +46,7 @@ static const struct {
     {"", "services", "", "get create", false},
     {"networking.k8s.io", "ingresses", "", "get create", false},
     {"networking.k8s.io", "networkpolicies", "", "get create", false},
+    {"snapshot.storage.k8s.io", "volumesnapshots", "", "get list watch create delete", false},
     {"metrics.k8s.io", "pods", "", "get", false},
 };
 
@@ -119,6 +120,10 @@ static void tell_all_classes(const struct report *r)
                  k->pvc_storage_class, "storageclass.kubernetes.io/is-default-class",
                  "none for workspaces, which end with their pods: no stop "
                  "(kubernetes.pvc_storage_class)");
+    tell_classes(r, "snapshot class",
+                 "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses?limit=100",
+                 k->snapshot_class, "snapshot.storage.kubernetes.io/is-default-class",
+                 "none: no snapshots and forks (kubernetes.snapshot_class)");
     tell_classes(r, "ingress class", "/apis/networking.k8s.io/v1/ingressclasses?limit=100",
                  k->ingress_class, "ingressclass.kubernetes.io/is-default-class",
                  "none for the ports of people (kubernetes.ingress_class)");

@@ -23,7 +23,7 @@ int pods_open(const struct tn_host *host, void **engine, struct tn_error *err)
         return -1;
     struct kube *kube = kube_open(&options, err);
     if (!kube)
-        return tn_error_context(err, "kubernetes");
+        return -1;
     struct pods *p = tn_calloc(1, sizeof *p);
     *p = (struct pods){.host = host, .kube = kube, .namespace = kube_namespace(kube)};
     pthread_mutex_init(&p->lock, NULL);
@@ -72,7 +72,7 @@ static bool was_used(const struct pods *p)
 
 /* --- the place -------------------------------------------------------------------------------- */
 
-char *pods_ref(const struct pods *p, const char *warm, bool stopped)
+char *pods_ref(const struct pods *p, const struct pod_note *note)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     struct tn_jw w = tn_jw(&out);
@@ -80,35 +80,40 @@ char *pods_ref(const struct pods *p, const char *warm, bool stopped)
     tn_jw_object(&w);
     tn_jw_kstr(&w, "server", kube_server(p->kube));
     tn_jw_kstr(&w, "namespace", p->namespace);
-    if (stopped)
+    if (note->stopped)
         tn_jw_kbool(&w, "stopped", true);
-    if (warm)
-        tn_jw_kstr(&w, "warm", warm);
+    if (note->proxied)
+        tn_jw_kbool(&w, "proxied", true);
+    if (*note->uid)
+        tn_jw_kstr(&w, "uid", note->uid);
+    if (*note->warm)
+        tn_jw_kstr(&w, "warm", note->warm);
     tn_jw_object_end(&w);
     return tn_buf_take(&out);
 }
 
-char *pods_warm(const struct tn_subject *s)
+void pods_read_note(const struct tn_subject *s, struct pod_note *out)
 {
     tn_autojson struct tn_json *ref = NULL;
 
+    *out = (struct pod_note){0};
     if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
-        return NULL;
-    return tn_strdup_or_null(tn_json_get_str(ref, "warm", NULL));
+        return;
+    out->stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
+    out->proxied = tn_json_bool(tn_json_get(ref, "proxied"), false);
+    snprintf(out->warm, sizeof out->warm, "%s", tn_json_get_str(ref, "warm", ""));
+    snprintf(out->uid, sizeof out->uid, "%s", tn_json_get_str(ref, "uid", ""));
 }
 
-/* Whether we have stopped it; -1 when it lives where this configuration does not lead. */
-static int read_ref(const struct pods *p, const struct tn_subject *s, bool *stopped,
-                    struct tn_error *err)
+/* -1 when it lives where this configuration does not lead. */
+static int check_ref(const struct pods *p, const struct tn_subject *s, struct tn_error *err)
 {
     tn_autojson struct tn_json *ref = NULL;
 
-    *stopped = false;
     if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
         return 0;
     const char *server = tn_json_get_str(ref, "server", kube_server(p->kube));
     const char *namespace = tn_json_get_str(ref, "namespace", p->namespace);
-    *stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
     if (strcmp(server, kube_server(p->kube)) == 0 && strcmp(namespace, p->namespace) == 0)
         return 0;
     return tn_fail(err, TN_E_CONFLICT,
@@ -134,7 +139,7 @@ static const struct {
 };
 
 /* The names are those of the jail. */
-static char *isolation_of(const struct pods *p, const struct tn_json *pod)
+static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool proxied)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
     const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
@@ -150,7 +155,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
     tn_jw_kstr(&w, "node", node);
-    tn_jw_kstr(&w, "reached_by", pods_by_proxy(p) ? "the API server's proxy" : "the pod's address");
+    tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
     tn_jw_kbool(&w, "gvisor",
                 *class && strcmp(class, p->host->config->kubernetes.runtime_class_gvisor) == 0);
@@ -178,17 +183,21 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
 }
 
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     struct pod_cause *cause, struct tn_place *place)
+                     bool proxied, struct pod_cause *cause, struct tn_place *place)
 {
-    tn_autofree char *name = pod_name(s->id, ""), *warm = pods_warm(s);
+    struct pod_note note;
 
+    pods_read_note(s, &note);
+    note.stopped = cause->status == TN_STATUS_STOPPED;
+    note.proxied = proxied;
+    snprintf(note.uid, sizeof note.uid, "%s", pods_uid(pod));
     *place = (struct tn_place){.status = cause->status,
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
-                               .ref = pods_ref(p, warm, cause->status == TN_STATUS_STOPPED),
-                               .isolation = isolation_of(p, pod)};
+                               .ref = pods_ref(p, &note),
+                               .isolation = isolation_of(p, pod, proxied)};
     if (place->status == TN_STATUS_RUNNING)
-        place->address = pods_address(p, pod, name);
+        place->address = pods_address(p, s, pod, proxied);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -196,7 +205,8 @@ void pods_fill_place(const struct pods *p, const struct tn_subject *s, const str
 /* Its Secret, and its pod; either may be NULL. */
 struct view {
     struct tn_json *secret, *pod;
-    bool stopped; /* by us, as the ref has it */
+    struct pod_note note;
+    bool replaced; /* the pod has our marks, but is not the one that we have made */
 };
 
 static void view_done(struct view *v)
@@ -210,25 +220,30 @@ static int look(const struct pods *p, const struct tn_subject *s, bool whole, st
 {
     tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
 
-    if (read_ref(p, s, &v->stopped, err) < 0 ||
-        pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
+    pods_read_note(s, &v->note);
+    if (check_ref(p, s, err) < 0 || pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
         return -1;
+    v->replaced = v->pod && *v->note.uid && strcmp(v->note.uid, pods_uid(v->pod)) != 0;
     if (v->pod && !whole)
         return 0;
     return pods_get(p, "secrets", secret, s->id, &v->secret, deadline, err);
 }
 
-/* One without a pod. */
+/* One without a pod of its own. */
 static void fill_rest(const struct pods *p, const struct tn_subject *s, const struct view *v,
                       struct tn_place *place, int64_t deadline)
 {
-    tn_autofree char *name = pod_name(s->id, ""), *warm = pods_warm(s);
+    tn_autofree char *name = pod_name(s->id, "");
 
-    *place = (struct tn_place){.status = v->stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
-                               .ref = pods_ref(p, warm, v->stopped),
+    *place = (struct tn_place){.status = v->note.stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
+                               .ref = pods_ref(p, &v->note),
                                .isolation = tn_strdup("{\"engine\": \"kubernetes\"}")};
-    if (v->stopped)
+    if (v->note.stopped)
         return;
+    if (v->replaced) {
+        place->reason = tn_strdup("its pod is gone, and another one has its name");
+        return;
+    }
     tn_autofree char *words = pods_warning(p, name, deadline);
     place->reason = tn_asprintf("its pod is gone: somebody has deleted it, or its node is%s%s%s",
                                 words ? " (" : "", words ? words : "", words ? ")" : "");
@@ -249,12 +264,12 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
     /* The cluster does not know its owner: the first of ours that looks ends what it left. */
     if (s->owner.pid && !tn_proc_state(s->owner.pid, s->owner.start))
         return pods_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
-    if (!v.pod) {
+    if (!v.pod || v.replaced) {
         fill_rest(p, s, &v, place, deadline);
         return 0;
     }
     pod_cause(v.pod, &cause);
-    pods_fill_place(p, s, v.pod, &cause, place);
+    pods_fill_place(p, s, v.pod, pods_by_proxy(p, s), &cause, place);
     return 0;
 }
 
@@ -284,14 +299,6 @@ static int end_pod(const struct pods *p, const struct tn_subject *s, const struc
                : pods_await_end(p, "pods", name, deadline, err);
 }
 
-/* The subject says it at its create alone; the Secret keeps it. */
-static bool is_anonymous(const struct tn_json *secret)
-{
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-
-    return tn_json_has(notes, POD_ANONYMOUS);
-}
-
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -301,15 +308,18 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
                             .namespace = p->namespace,
                             .owner = pods_uid(v->secret),
                             .kept = kept,
-                            .anonymous = is_anonymous(v->secret)};
+                            .anonymous = pods_is_anonymous(v->secret)};
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
 
-    if (v->pod)
+    bool proxied = pods_by_proxy(p, s);
+
+    if (v->pod && !v->replaced)
         pod_cause(v->pod, &cause);
     int64_t soon = tn_deadline_in(UP_SECONDS);
     if (cause.status == TN_STATUS_RUNNING &&
-        pods_await_hand(p, s, v->pod, &cause, soon < deadline ? soon : deadline, NULL) == 0) {
-        pods_fill_place(p, s, v->pod, &cause, place);
+        pods_await_hand(p, s, v->pod, &proxied, &cause, soon < deadline ? soon : deadline, NULL) ==
+            0) {
+        pods_fill_place(p, s, v->pod, proxied, &cause, place);
         return 0;
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
@@ -333,7 +343,7 @@ static int drive_stopped(const struct pods *p, const struct tn_subject *s, struc
                        "(kubernetes.workspace_volume, a storage class)");
     if (end_pod(p, s, v->pod, deadline, err) < 0)
         return -1;
-    v->stopped = true;
+    v->note = (struct pod_note){.stopped = true, .proxied = v->note.proxied};
     fill_rest(p, s, v, place, deadline);
     return 0;
 }
@@ -356,20 +366,21 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
                       struct tn_error *err)
 {
     tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
-    tn_autofree char *claim = pod_name(s->id, "-pvc"), *warm = pods_warm(s);
+    tn_autofree char *claim = pod_name(s->id, "-pvc");
     tn_autojson struct tn_json *owner = NULL;
     struct tn_error why[3] = {0};
-    bool stopped;
+    struct pod_note note;
 
-    if (read_ref(p, s, &stopped, err) < 0)
+    if (check_ref(p, s, err) < 0)
         return -1;
+    pods_read_note(s, &note);
     int failed = pods_get(p, "secrets", secret, s->id, &owner, deadline, &why[0]);
-    if (warm && owner && !pods_is_warm(owner)) /* it is another's by now */
+    if (*note.warm && owner && !pods_is_warm(owner)) /* it is another's by now */
         return 0;
     if (owner)
-        failed = warm ? pods_delete_unchanged(p, owner, deadline, &why[0])
+        failed = *note.warm ? pods_delete_unchanged(p, owner, deadline, &why[0])
                       : pods_delete(p, "secrets", secret, pods_uid(owner), deadline, &why[0]);
-    if (failed < 0 && warm)
+    if (failed < 0 && *note.warm)
         return tn_fail(err, why[0].code, "%s", why[0].text);
     int64_t soon = tn_deadline_in(COLLECT_SECONDS);
     bool waits = owner && failed == 0 &&

@@ -224,6 +224,11 @@ int pod_put_claim(const struct pod_plan *p, struct tn_buf *out, struct tn_error 
     if (k->pvc_storage_class && *k->pvc_storage_class)
         tn_jw_kstr(&w, "storageClassName", k->pvc_storage_class);
     pod_json(&w, "resources", "{\"requests\":{\"storage\":%s}}", k->pvc_storage_size);
+    if (p->snapshot)
+        pod_json(&w, "dataSource",
+                 "{\"apiGroup\":\"snapshot.storage.k8s.io\",\"kind\":\"VolumeSnapshot\","
+                 "\"name\":%s}",
+                 p->snapshot);
     tn_jw_object_end(&w);
     return pod_close(&w, err);
 }

@@ -1,6 +1,6 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
-#include "base/sha256.h"
 #include "base/yaml-tree.h"
+#include "net/proof.h"
 #include "runtime/kubernetes/pods.h"
 
 enum { USUAL_UID = 1000, YAML_MOST = 10000 };
@@ -233,12 +233,9 @@ static void put_command(const struct pod_plan *p, struct tn_jw *w)
     const struct tn_spec *spec = p->subject->spec;
     int64_t uid = pod_uid(c, spec);
     tn_autofree char *number = tn_asprintf("%lld", (long long)uid);
-    char digest[2 * TN_SHA256_BYTES + 1];
-    struct tn_sha256 hash;
+    char digest[TN_PROOF_DIGITS + 1];
 
-    tn_sha256_init(&hash);
-    tn_sha256_add(&hash, p->subject->key, strlen(p->subject->key));
-    tn_sha256_end_hex(&hash, digest);
+    tn_proof_digest(p->subject->key, digest);
     tn_jw_key(w, "command");
     tn_jw_array(w);
     if (!is_set(c->kubernetes.hand_image))

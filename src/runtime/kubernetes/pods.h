@@ -7,7 +7,8 @@
  * All objects carry two labels, which are sent with the request that makes them: POD_STATE is the
  * store that they belong to, POD_ID the sandbox.  What has not both is never touched.
  *
- * The key stays here: the hand is told its digest, which anybody may see. */
+ * The key stays here: the hand is told its digest, by which it proves that it is the one
+ * (net/proof.h) before it is sent the key. */
 #ifndef TN_RUNTIME_KUBERNETES_PODS_H
 #define TN_RUNTIME_KUBERNETES_PODS_H
 
@@ -51,9 +52,10 @@ struct pod_plan {
     const struct tn_config *config;
     const struct tn_subject *subject;
     const char *mark, *namespace;
-    const char *owner; /* uid of the Secret; NULL for that one itself */
-    bool kept;         /* the workspace is a claim */
-    bool anonymous;    /* its image is pulled without the operator's login */
+    const char *owner;    /* uid of the Secret; NULL for that one itself */
+    bool kept;            /* the workspace is a claim */
+    const char *snapshot; /* a VolumeSnapshot that it begins with, or NULL */
+    bool anonymous;       /* its image is pulled without the operator's login */
     enum pod_network network;
 };
 
@@ -131,13 +133,20 @@ int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, stru
                int64_t deadline, struct tn_error *err);
 int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
+/* What is noted in place.ref. */
+struct pod_note {
+    bool stopped; /* by us */
+    bool proxied; /* its address does not lead there from here */
+    char warm[64]; /* while it waits in a pool: the version of its Secret; else "" */
+    char uid[64]; /* of its pod, "" when that is not known: any with our marks is taken */
+};
+void pods_read_note(const struct tn_subject *s, struct pod_note *out);
+
 /* What a pod is as a place; the reason is taken from the cause. */
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     struct pod_cause *cause, struct tn_place *place);
-/* What place.ref says; warm: the version of the Secret of one that waits in a pool, or NULL. */
-char *pods_ref(const struct pods *p, const char *warm, bool stopped);
-/* That version as the ref has it, on the heap; NULL: it is in no pool. */
-char *pods_warm(const struct tn_subject *s);
+                     bool proxied, struct pod_cause *cause, struct tn_place *place);
+/* What place.ref says. */
+char *pods_ref(const struct pods *p, const struct pod_note *note);
 /* This state makes sandboxes there, from now on. */
 int pods_note_use(const struct pods *p, struct tn_error *err);
 
@@ -164,9 +173,10 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
 int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
                 int64_t deadline, struct tn_error *err);
 /* Asks the hand itself, and now and then whether its pod (from: as it was seen last) still lives:
- * the cause is then what that says. */
+ * the cause is then what that says.  *proxied: through the API server; becomes true when the pod's
+ * address does not lead to it and the configuration leaves the choice. */
 int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
-                    struct pod_cause *cause, int64_t deadline, struct tn_error *err);
+                    bool *proxied, struct pod_cause *cause, int64_t deadline, struct tn_error *err);
 /* The network of a plan, whose policy is there then. */
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
@@ -178,6 +188,12 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
                struct tn_error *err);
 /* Whether it waits in a pool, as its Secret says. */
 bool pods_is_warm(const struct tn_json *secret);
+
+/* A sandbox that begins with the files of a VolumeSnapshot of that name (NULL: with none), which is
+ * made first, of that claim, unless claim is NULL.  What is there of the sandbox already stays. */
+int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
+                     const char *claim, struct tn_place *place, int64_t deadline,
+                     struct tn_error *err);
 
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 
@@ -212,6 +228,8 @@ const char *pods_own_id(const struct pods *p, const struct tn_json *object);
 const char *pods_uid(const struct tn_json *object);
 const char *pods_version(const struct tn_json *object);
 bool pods_is_going(const struct tn_json *object);
+/* What the subject says at its create alone: the Secret keeps it. */
+bool pods_is_anonymous(const struct tn_json *secret);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);
@@ -230,10 +248,11 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
 /* The hand, where no image has it, into a container that waits for it. */
 int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                   struct tn_error *err);
-/* Whether hands are reached through the API server, not by the addresses of their pods. */
-bool pods_by_proxy(const struct pods *p);
+/* Whether its hand is reached through the API server, not by the address of its pod. */
+bool pods_by_proxy(const struct pods *p, const struct tn_subject *s);
 /* Where the hand of a pod is, on the heap; NULL: it has no address yet. */
-char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name);
+char *pods_address(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                   bool proxied);
 
 int pods_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
              size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
@@ -244,6 +263,22 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
+
+/* --- snapshots (snapshot.c) ------------------------------------------------------------------- */
+
+/* One of a claim, for the sandbox of the plan and called as `after` says; returns when it can be
+ * used. */
+int pods_make_snapshot(const struct pods *p, const struct pod_plan *plan, const char *after,
+                       const char *claim, int64_t deadline, struct tn_error *err);
+int pods_snapshot(void *engine, const struct tn_subject *s, const char *name, int64_t deadline,
+                  struct tn_error *err);
+int pods_forget(void *engine, const struct tn_subject *s, const char *name, int64_t deadline,
+                struct tn_error *err);
+int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
+                  struct tn_place *place, int64_t deadline, struct tn_error *err);
+int pods_fork(void *engine, const struct tn_subject *s, const char *name,
+              const struct tn_subject *child, struct tn_place *place, int64_t deadline,
+              struct tn_error *err);
 
 /* --- doctor (doctor.c) ------------------------------------------------------------------------ */
 

@@ -5,7 +5,8 @@
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
-#define LOOK_SECONDS 1.0 /* between two looks at whether a pod with a silent hand still lives */
+#define LOOK_SECONDS 1.0   /* between two looks at whether a pod with a silent hand still lives */
+enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to lead nowhere */
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
 
@@ -76,25 +77,39 @@ static bool is_cancelled(const struct tn_subject *s, int64_t until)
     return poll(&p, 1, tn_poll_ms(until)) > 0;
 }
 
-/* Asks the hand itself, and now and then whether its pod still lives. */
-int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
-                    struct pod_cause *cause, int64_t deadline, struct tn_error *err)
+static struct tn_hand_client *client_of(const struct pods *p, const struct tn_subject *s,
+                                        const struct tn_json *pod, bool proxied,
+                                        struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *address = pods_address(p, from, name);
-    struct tn_hand_client *client = address ? tn_hand_client_new(address, s->key, err) : NULL;
-    int result = client ? 1 : -1;
+    tn_autofree char *address = pods_address(p, s, pod, proxied);
 
     if (!address)
         tn_fail(err, TN_E_PEER, "its pod has no address");
+    return address ? tn_hand_client_new(address, s->key, err) : NULL;
+}
 
-    while (result > 0) {
+int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
+                    bool *proxied, struct pod_cause *cause, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+    struct tn_hand_client *client = client_of(p, s, from, *proxied, err);
+    bool chosen = p->host->config->kubernetes.reach != TN_KUBERNETES_AUTO;
+    int result = client ? 1 : -1;
+
+    for (int looks = 0; result > 0; looks++) {
+        if (looks == DIRECT_LOOKS && !*proxied && !chosen) {
+            tn_hand_client_free(client);
+            *proxied = true;
+            client = client_of(p, s, from, true, err);
+            if (!client)
+                return -1;
+        }
         int64_t look = tn_deadline_in(LOOK_SECONDS), soon = look < deadline ? look : deadline;
         tn_autojson struct tn_json *pod = NULL;
         struct tn_error why = {0};
         if (tn_hand_client_wait(client, s->cancel > 0 ? s->cancel : -1, soon, &why) == 0)
             result = 0;
-        else if (why.code == TN_E_DENIED && strncmp(address, "kube:", 5) == 0)
+        else if (why.code == TN_E_DENIED && *proxied)
             result = tn_fail(err, TN_E_DENIED,
                              "its hand is not reached through the API server (403): that needs the "
                              "right to get pods/proxy");
@@ -126,14 +141,15 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
 {
     const char *hand_image = p->host->config->kubernetes.hand_image;
     TN_CLEANUP(wait_done) struct wait w = {0};
+    bool proxied = pods_by_proxy(p, s);
 
     if (await_running(p, s, &w, deadline, err) < 0 ||
         (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
-        pods_await_hand(p, s, w.pod, &w.cause, deadline, err) < 0) {
+        pods_await_hand(p, s, w.pod, &proxied, &w.cause, deadline, err) < 0) {
         place->blame = w.cause.blame;
         return -1;
     }
-    pods_fill_place(p, s, w.pod, &w.cause, place);
+    pods_fill_place(p, s, w.pod, proxied, &w.cause, place);
     return 0;
 }
 
@@ -170,16 +186,17 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
     return pods_settle(p, s, place, deadline, err);
 }
 
-static int choose_storage(struct pods *p, bool *kept, int64_t deadline, struct tn_error *err)
+static int choose_storage(struct pods *p, struct pod_plan *plan, int64_t deadline,
+                          struct tn_error *err)
 {
     const struct tn_config_kubernetes *k = &p->host->config->kubernetes;
 
-    *kept = k->workspace_volume == TN_KUBERNETES_CLAIM ||
-            (k->pvc_storage_class && *k->pvc_storage_class);
-    if (k->workspace_volume == TN_KUBERNETES_EMPTY)
-        *kept = false;
-    else if (!*kept)
-        return pods_have_storage(p, kept, deadline, err);
+    plan->kept = k->workspace_volume == TN_KUBERNETES_CLAIM || plan->snapshot ||
+                 (k->pvc_storage_class && *k->pvc_storage_class);
+    if (k->workspace_volume == TN_KUBERNETES_EMPTY && !plan->snapshot)
+        plan->kept = false;
+    else if (!plan->kept)
+        return pods_have_storage(p, &plan->kept, deadline, err);
     return 0;
 }
 
@@ -197,8 +214,21 @@ static int make_claim(const struct pods *p, const struct pod_plan *plan, int64_t
                                                            &body, NULL, s->cancel, deadline, err);
 }
 
-static int create(struct pods *p, const struct tn_subject *s, struct tn_place *place,
-                  int64_t deadline, struct tn_error *err)
+static int note_warm(const struct pods *p, const char *version, struct tn_place *place)
+{
+    const struct tn_subject made = {.ref = place->ref};
+    struct pod_note note;
+
+    pods_read_note(&made, &note);
+    snprintf(note.warm, sizeof note.warm, "%s", version);
+    free(place->ref);
+    place->ref = pods_ref(p, &note);
+    return 0;
+}
+
+int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
+                     const char *claim, struct tn_place *place, int64_t deadline,
+                     struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autofree char *name = pod_name(s->id, "-key");
@@ -207,29 +237,29 @@ static int create(struct pods *p, const struct tn_subject *s, struct tn_place *p
                             .subject = s,
                             .mark = p->mark,
                             .namespace = p->namespace,
-                            .anonymous = s->anonymous};
+                            .anonymous = s->anonymous,
+                            .snapshot = snapshot};
 
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||
-        choose_storage(p, &plan.kept, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
+        choose_storage(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
         pods_note_use(p, err) < 0 ||
         pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
         return -1;
     plan.owner = pods_uid(secret);
+    plan.anonymous = pods_is_anonymous(secret);
+    if (claim && pods_make_snapshot(p, &plan, "-from", claim, deadline, err) < 0)
+        return -1;
     if (make_claim(p, &plan, deadline, err) < 0 || pods_start(p, &plan, place, deadline, err) < 0)
         return -1;
-    if (s->warm) {
-        free(place->ref);
-        place->ref = pods_ref(p, pods_version(secret), false);
-    }
-    return 0;
+    return s->warm ? note_warm(p, pods_version(secret), place) : 0;
 }
 
 int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                 struct tn_error *err)
 {
     *place = (struct tn_place){0};
-    if (create(engine, s, place, deadline, err) == 0)
+    if (pods_create_from(engine, s, NULL, NULL, place, deadline, err) == 0)
         return 0;
     pods_add_trouble(engine, s->id, err);
     return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include "base/clock.h"
+#include "net/proof.h"
 #include "runtime/kubernetes/pods.h"
 
 #define CALL_SECONDS 30.0
@@ -179,20 +180,30 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-bool pods_by_proxy(const struct pods *p)
+bool pods_by_proxy(const struct pods *p, const struct tn_subject *s)
 {
-    return p->host->config->kubernetes.reach != TN_KUBERNETES_POD;
+    int reach = p->host->config->kubernetes.reach;
+    struct pod_note note;
+
+    pods_read_note(s, &note);
+    return reach == TN_KUBERNETES_PROXY ||
+           (reach == TN_KUBERNETES_AUTO && (note.proxied || !kube_is_inside(p->kube)));
 }
 
-char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name)
+char *pods_address(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                   bool proxied)
 {
     const char *ip = tn_json_get_str(tn_json_get(pod, "status"), "podIP", "");
+    tn_autofree char *name = pod_name(s->id, "");
+    char digest[TN_PROOF_DIGITS + 1];
 
-    if (pods_by_proxy(p))
+    if (proxied)
         return kube_address(p->kube, p->namespace, name, POD_PORT_HAND);
     if (!*ip || strspn(ip, "0123456789abcdef.:") != strlen(ip))
         return NULL;
-    return tn_asprintf(strchr(ip, ':') ? "[%s]:%d" : "%s:%d", ip, POD_PORT_HAND);
+    tn_proof_digest(s->key, digest);
+    return tn_asprintf(strchr(ip, ':') ? "proven:[%s]:%d#%s" : "proven:%s:%d#%s", ip, POD_PORT_HAND,
+                       digest);
 }
 
 static int make_way(const struct pods *p, const struct pod_plan *plan, int port, int64_t deadline,

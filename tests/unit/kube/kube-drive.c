@@ -5,7 +5,7 @@
  *     kube-drive watch TARGET [NAME]            a line for each change, until NAME changes
  *     kube-drive exec NAMESPACE POD CONTAINER WORD...   standard input is its input, if a file
  *     kube-drive address NAMESPACE POD PORT
- *     kube-drive reach ADDRESS TARGET           the status and body of a pod's answer
+ *     kube-drive reach ADDRESS TARGET           the status and body of a pod's answer to $KEY
  *
  * An error is "error CODE: TEXT" and exit status 1. */
 #include <sys/stat.h>
@@ -121,7 +121,7 @@ static int reach(char **words)
     tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 20);
     const struct tn_http_call c = {.target = words[1], .deadline = tn_deadline_in(SECONDS)};
     struct tn_error err = {0};
-    struct tn_http_client *http = tn_hand_http(words[0], NULL, &err);
+    struct tn_http_client *http = tn_hand_http(words[0], getenv("KEY"), &err);
     int status = http ? tn_http_client_call(http, &c, &out, &err) : -1;
 
     tn_http_client_free(http);
