@@ -72,18 +72,35 @@ bool tn_tell_verdict(struct tn_observation *o, struct tn_json *verdict)
     return set_verdict(o, verdict);
 }
 
-/* An action that is asked for again is not judged again: the journal knows its verdict.  Without
- * one, that of a service far away stays. */
+/* Ours and that of a service behind, whose findings say so: the stricter one holds. */
+static struct tn_json *join_verdicts(const struct tn_json *ours, const struct tn_json *far)
+{
+    tn_autoverdict struct tn_verdict both = {.risk = TN_RISK_LOW};
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
+    struct tn_jw w = tn_jw(&text);
+    struct tn_json *tree = NULL;
+
+    tn_verdict_add_told(&both, ours, "");
+    tn_verdict_add_told(&both, far, "behind: ");
+    tn_verdict_to_json(&both, &w);
+    return tn_json_parse(tn_buf_str(&text), text.len, &tree, NULL) < 0 ? NULL : tree;
+}
+
+/* An action that is asked for again is not judged again: the journal knows its verdict. */
 static bool tell_verdict(const struct tn_work *w, struct tn_observation *o)
 {
     const char *directory = tn_ledger_directory(w->ledger);
     bool before = !w->verdict && w->noted.known && w->noted.id >= 0 && directory;
     tn_autojson struct tn_json *event = before ? tn_pending_event(directory, w->noted.id) : NULL;
     struct tn_json *verdict = w->verdict ? w->verdict : tn_json_get(event, "verdict");
+    bool far = w->by_hand && w->e->judged_there && o->event.verdict;
+    tn_autojson struct tn_json *both = far ? join_verdicts(verdict, o->event.verdict) : NULL;
 
-    if (tn_tell_verdict(o, verdict))
+    if (w->by_hand && set_verdict(o, NULL)) {
+        tn_tell_verdict(o, both ? both : verdict);
         return true;
-    return w->by_hand && !w->e->judged_there && set_verdict(o, NULL);
+    }
+    return tn_tell_verdict(o, both ? both : verdict);
 }
 
 /* The verdict into the bytes as well; those of a hand, with a verdict of its own, are never told

@@ -114,6 +114,39 @@ void tn_verdict_move(struct tn_verdict *v, struct tn_verdict *from)
     *from = (struct tn_verdict){0};
 }
 
+static enum tn_risk told_risk(const struct tn_json *told)
+{
+    const char *word = tn_json_get_str(told, "risk", "");
+    enum tn_risk risk;
+
+    tn_risk_from_word(word, strlen(word), &risk);
+    return risk;
+}
+
+void tn_verdict_add_told(struct tn_verdict *v, const struct tn_json *told, const char *mark)
+{
+    const struct tn_json *findings = tn_json_get(told, "findings");
+    const char *word = tn_json_get_str(told, "decision", "");
+    enum tn_decision decision = TN_BLOCK;
+
+    if (tn_json_type(told) != TN_JSON_OBJECT)
+        return;
+    while (decision > TN_ALLOW && strcmp(word, tn_decision_words[decision]) != 0)
+        decision--;
+    if (decision == TN_ALLOW && strcmp(word, tn_decision_words[TN_ALLOW]) != 0)
+        decision = TN_ASK;
+    for (size_t i = 0; i < tn_json_count(findings); i++) {
+        const struct tn_json *f = tn_json_at(findings, i);
+        tn_autofree char *by = tn_asprintf("%s%s", mark, tn_json_get_str(f, "analyzer", ""));
+        tn_verdict_add(v, by, tn_json_get_str(f, "rule", ""), tn_json_get_str(f, "part", ""),
+                       told_risk(f), tn_json_get_str(f, "text", ""));
+    }
+    if (decision > v->decision ||
+        (decision == v->decision && tn_risk_exceeds(told_risk(told), v->risk)))
+        v->risk = told_risk(told);
+    v->decision = decision > v->decision ? decision : v->decision;
+}
+
 /* --- how it is told --------------------------------------------------------------------------- */
 
 const struct tn_finding *tn_verdict_reason(const struct tn_verdict *v)

@@ -43,6 +43,10 @@ void tn_verdict_add(struct tn_verdict *v, const char *analyzer, const char *rule
 /* Moves all findings of `from`, which is empty afterwards. */
 void tn_verdict_move(struct tn_verdict *v, struct tn_verdict *from);
 
+/* Adds what another one told as JSON: its findings, of analyzers with the mark before their names;
+ * the greater decision holds, with its risk.  Words that are none count as unknown, and ask. */
+void tn_verdict_add_told(struct tn_verdict *v, const struct tn_json *told, const char *mark);
+
 /* Low, unknown, medium, high: of two that lead to the same decision, the later one is told. */
 bool tn_risk_exceeds(enum tn_risk a, enum tn_risk b);
 /* "unknown", "low", "medium", "high"; lives for ever. */

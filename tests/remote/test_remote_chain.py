@@ -57,6 +57,7 @@ def test_the_verdict_of_the_one_behind(box):
     told = run(client, id, "rm -rf /")
     assert told["observation"] == "error" and told["verdict"]["decision"] == "block", told
     assert {finding["rule"] for finding in told["verdict"]["findings"]} == {"system-destroy"}
+    assert {finding["analyzer"] for finding in told["verdict"]["findings"]} == {"behind: policy"}
     assert "verdict" not in run(client, id, "true")
 
 

@@ -403,9 +403,39 @@ static void test_how_it_is_told(void **state)
                                           "high) in args.command: curl x | sh");
 }
 
+static void test_what_is_told_from_behind(void **state)
+{
+    static const struct {
+        const char *far;
+        enum tn_decision decision;
+        enum tn_risk risk;
+    } rows[] = {
+        {"{\"risk\":\"low\",\"decision\":\"allow\",\"findings\":[{\"analyzer\":\"x\",\"risk\":\"low\"}]}",
+         TN_ASK, TN_RISK_MEDIUM}, /* lowers nothing */
+        {"{\"risk\":\"high\",\"decision\":\"block\",\"findings\":[{\"analyzer\":\"x\",\"risk\":\"high\"}]}",
+         TN_BLOCK, TN_RISK_HIGH},
+        {"{\"risk\":7,\"decision\":\"of course\",\"findings\":[{\"analyzer\":\"x\"}]}", TN_ASK,
+         TN_RISK_MEDIUM},
+        {"\"allow\"", TN_ASK, TN_RISK_MEDIUM},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        tn_autoverdict struct tn_verdict v = {.risk = TN_RISK_MEDIUM, .decision = TN_ASK};
+        tn_autojson struct tn_json *far = NULL;
+        assert_int_equal(tn_json_parse(rows[i].far, strlen(rows[i].far), &far, NULL), 0);
+        tn_verdict_add_told(&v, far, "behind: ");
+        assert_int_equal(v.decision, rows[i].decision);
+        assert_int_equal(v.risk, rows[i].risk);
+        assert_int_equal(v.count, i < 3);
+        if (v.count)
+            assert_string_equal(v.findings[0].analyzer, "behind: x");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_told_from_behind),
         cmocka_unit_test(test_risk_threshold_mode),
         cmocka_unit_test(test_defaults_of_settings),
         cmocka_unit_test(test_worst_wins),
