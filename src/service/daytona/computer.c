@@ -68,7 +68,8 @@ static void reply_processes(struct daytona_call *c, bool running)
     tn_http_reply_json(c->x, 200, &json);
 }
 
-/* A page that nobody has used yet is the one with the field; where that is not allowed it is empty. */
+/* A page that nobody has used yet is the one with the field; where no action may open that, it is
+ * empty. */
 static int start(struct daytona_call *c)
 {
     tn_autobuf struct tn_buf answer = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
