@@ -214,8 +214,8 @@ struct tn_backend {
     int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
 
-    /* One that was made warm is the caller's from now on, also before those who can reach it and have
-     * another store.  *ref is what its ref becomes, NULL: it stays.  TN_E_CONFLICT: another was
+    /* One that was made warm is the caller's from now on, also before those who can reach it and
+     * have another store.  *ref is what its ref becomes, NULL: it stays.  TN_E_CONFLICT: another was
      * quicker, or it has ended; driving it to GONE then touches nothing of others.  NULL: what the
      * store says is enough. */
     int (*claim)(void *engine, const struct tn_subject *subject, char **ref, int64_t deadline,

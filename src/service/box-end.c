@@ -1,5 +1,5 @@
-/* Hearing of the end of a hand at once: one thread waits on descriptors of their processes; backends
- * that are told tell it on. */
+/* Hearing of the end of a hand at once: one thread waits on descriptors of their processes; some
+ * backends are told of it, and tell it on. */
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -11,7 +11,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
 
 from conformance import wait_until  # noqa: E402
 from fake_nodes import LABEL, FakeNodes  # noqa: E402
-from native import at, make  # noqa: E402
+from native import at, make, run  # noqa: E402
 from services import Service  # noqa: E402
 
 MANY = 2000
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
-def service(cluster, namespace, tmp_path):
+def many(cluster, namespace, tmp_path):
     settings = {"images": "docker.io/library/*", "max_sandboxes": 2 * MANY, "max_starts": 64, "kubernetes.namespace": namespace,
                 "kubernetes.workspace_volume": "empty", "kubernetes.hand_image": "hand:1", "kubernetes.node_selector_key": LABEL,
                 "kubernetes.node_selector_val": "yes", "kubernetes.tolerations_yaml": "[{operator: Exists}]",
@@ -56,13 +56,13 @@ def memory(service):
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def test_two_thousand(cluster, namespace, service):
-    client = service.client()
+def test_two_thousand(cluster, namespace, many):
+    service, client = many, many.client()
     pools = lambda: client.get("/v1/pools").ok().json["pools"][0]  # noqa: E731
     print(f"memory of the service before: {memory(service):.0f} MB")
     began = time.monotonic()
     client.put("/v1/pools/box", {"image": "box:1", "plugins": [], "target": MANY, "burst": 64}).ok()
-    wait_until(lambda: time.sleep(1) or pools()["ready"] == MANY, seconds=900, what="the pool is full")
+    wait_until(lambda: pools()["ready"] == MANY, seconds=900, what="the pool is full")
     print(f"{MANY} made in {time.monotonic() - began:.0f} s; memory {memory(service):.0f} MB")
 
     claims = [clock(make, client, image="box:1") for _ in range(CLAIMS)]
@@ -92,3 +92,20 @@ def test_two_thousand(cluster, namespace, service):
     watches = Counter(kind for verb, kind, _ in calls if verb == "watch")
     print(f"watches: {dict(watches)}; all calls: {Counter((verb, kind) for verb, kind, _ in calls)}")
     assert watches["pods"] <= 10 and watches["secrets"] <= 10  # each is begun anew every five minutes
+
+
+def test_from_a_claim_to_an_observation(cluster, namespace, tmp_path):
+    """With real pods and hands, through the API server's proxy."""
+    settings = {"images": "docker.io/library/*", "kubernetes.namespace": namespace, "kubernetes.workspace_volume": "empty",
+                "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
+    env = {"KUBECONFIG": str(cluster.kubeconfig("token", "admin", namespace=namespace))}
+    service = Service(tmp_path, runtime="kubernetes", settings=settings, env=env).start()
+    client = service.client()
+    begin = lambda: run(client, make(client, image="box:1"), "echo hello")  # noqa: E731
+    cold = timed("cold create to the first observation", [clock(begin)[0] for _ in range(3)])
+    client.put("/v1/pools/box", {"image": "box:1", "plugins": [], "target": 12}).ok()
+    wait_until(lambda: client.get("/v1/pools").ok().json["pools"][0]["ready"] == 12, seconds=120, what="the pool is full")
+    warm = timed("warm claim to the first observation", [clock(begin)[0] for _ in range(10)])
+    client.delete("/v1/pools/box")
+    service.finish()
+    assert warm < cold / 4

@@ -81,22 +81,26 @@ int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn
     return -1;
 }
 
-int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
-                 struct tn_json **out, int64_t deadline, struct tn_error *err)
+static int only_own(const struct pods *p, const char *id, struct tn_json **out)
 {
-    if (pods_ask(p, kind, name, out, deadline, err) < 0)
-        return -1;
     const char *own = pods_own_id(p, *out);
+
     if (*out && !(own && strcmp(own, id) == 0))
         tn_json_free(TN_TAKE_PTR(*out));
     return 0;
+}
+
+int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
+                 struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    return pods_ask(p, kind, name, out, deadline, err) < 0 ? -1 : only_own(p, id, out);
 }
 
 int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
              struct tn_json **out, int64_t deadline, struct tn_error *err)
 {
     *out = mirror_get(p, kind, name);
-    return *out ? 0 : pods_get_now(p, kind, name, id, out, deadline, err);
+    return *out ? only_own(p, id, out) : pods_get_now(p, kind, name, id, out, deadline, err);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
