@@ -1,7 +1,8 @@
 /* Images of the runtime API: where they are, whether they are there, and building them.
  *
  * Where the runtime takes images by name they are built and looked for in its engine.  Where it
- * does not, every name stands for the runtime's own root, so that every image is there already. */
+ * does not, every name stands for the runtime's own root, so that every image is there already; so
+ * does a name of ours for a cluster, which pulls any other. */
 #include <time.h>
 
 #include "base/base64.h"
@@ -78,7 +79,7 @@ static void handle_exists(struct tn_http_exchange *x, void *ctx)
     }
     if (!image)
         exists = 0;
-    else if (takes_images(s))
+    else if (takes_images(s) && !openhands_pulls_images(s, NULL))
         exists = look_for(s, image, &found, &err);
     if (exists < 0) {
         reply_error(x, &err);

@@ -190,14 +190,16 @@ static int choose(struct tn_service *s, const struct caller *who, const struct s
     if (tn_config_spec(config, *template, spec, err))
         return -1;
     if (w->image && *w->image && !(*template && strcmp(*template, w->image) == 0)) {
-        if (openhands_takes_images(s, spec->runtime)) {
+        if (openhands_takes_images(s, spec->runtime) &&
+            !(openhands_pulls_images(s, spec->runtime) &&
+              openhands_is_built(s, who->tenant, w->image))) {
             tn_autofree char *image = openhands_image(s, who->tenant, w->image, err);
             if (!image)
                 return -1;
             free(spec->image);
             spec->image = TN_TAKE_PTR(image);
         } else {
-            tn_log(TN_LOG_INFO, "an image is not used: the runtime takes none by name",
+            tn_log(TN_LOG_INFO, "an image is not used: the runtime has its own",
                    tn_log_str("image", w->image), tn_log_str("runtime", spec->runtime));
         }
     }

@@ -83,13 +83,23 @@ void openhands_put_time(struct tn_jw *w, const char *key, double time)
 
 #define TENANTS "tendon-tenant/"
 
-bool openhands_takes_images(const struct tn_service *s, const char *runtime)
+static const struct tn_backend *backend_of(const struct tn_service *s, const char *runtime)
 {
     const struct tn_config *config = tn_runtime_host(s->rt)->config;
-    const struct tn_backend *backend =
-        tn_backend_find(config, runtime ? runtime : config->tendon.runtime, NULL);
+
+    return tn_backend_find(config, runtime ? runtime : config->tendon.runtime, NULL);
+}
+
+bool openhands_takes_images(const struct tn_service *s, const char *runtime)
+{
+    const struct tn_backend *backend = backend_of(s, runtime);
 
     return backend && backend != &tn_backend_jail && backend->abilities & TN_CAN_IMAGE;
+}
+
+bool openhands_pulls_images(const struct tn_service *s, const char *runtime)
+{
+    return backend_of(s, runtime) == &tn_backend_kubernetes;
 }
 
 char *openhands_registry_prefix(const struct tn_service *s, const char *tenant)
@@ -98,6 +108,14 @@ char *openhands_registry_prefix(const struct tn_service *s, const char *tenant)
 
     surface_token(s, "images", tenant, text);
     return tn_asprintf(TENANTS "%s", text);
+}
+
+bool openhands_is_built(const struct tn_service *s, const char *tenant, const char *image)
+{
+    tn_autofree char *prefix = openhands_registry_prefix(s, tenant);
+    size_t n = strlen(prefix);
+
+    return strncmp(image, prefix, n) == 0 && image[n] == '/';
 }
 
 char *openhands_image(const struct tn_service *s, const char *tenant, const char *image,

@@ -38,6 +38,12 @@ void openhands_put_time(struct tn_jw *w, const char *key, double time);
 /* The backend of the configuration takes references of images ("python:3.12"), not paths of this
  * machine or nothing at all. */
 bool openhands_takes_images(const struct tn_service *s, const char *runtime);
+/* Its nodes pull them, and whether one is there is known when it runs.  A name that is to be built
+ * (openhands_is_built) then stands for the configured image: nothing that is built here gets there.
+ */
+bool openhands_pulls_images(const struct tn_service *s, const char *runtime);
+/* Whether the tenant's registry prefix is before it. */
+bool openhands_is_built(const struct tn_service *s, const char *tenant, const char *image);
 /* Into the spec what the command that a client of the original wants started says about the
  * sandbox: directory, user, plugins, browser.  Everything else of it is let pass. */
 int openhands_take_command(const struct tn_service *s, struct tn_spec *spec,
