@@ -136,6 +136,7 @@ struct tn_host {
     void *progress_ctx;
     tn_told_fn told; /* may be NULL: tn_host_tell */
     void *told_ctx;
+    bool trial; /* a doctor may make a sandbox to find something out: a person asks for this one */
 };
 /* A backend itself tells only that it prepares an image (BUILDING_RUNTIME, and STARTING_RUNTIME
  * when that is done); sandbox.c tells the rest. */
