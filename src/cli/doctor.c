@@ -101,16 +101,16 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (!rt)
         return -1;
-    const struct tn_host *host = tn_runtime_host(rt);
-    const struct tn_backend *usual =
-        tn_backend_find(host->config, host->config->tendon.runtime, err);
+    struct tn_host host = *tn_runtime_host(rt);
+    const struct tn_backend *usual = tn_backend_find(host.config, host.config->tendon.runtime, err);
     if (!usual)
         return -1;
+    host.trial = cli->globals.runtime;
     tn_jw_array(&v.w);
     if (!cli->globals.runtime)
-        tn_backend_each(host->config, visit_named,
-                        &(struct round){.visit = &v, .host = host, .usual = usual});
-    visit(&v, usual, host);
+        tn_backend_each(host.config, visit_named,
+                        &(struct round){.visit = &v, .host = &host, .usual = usual});
+    visit(&v, usual, &host);
     tn_jw_array_end(&v.w);
     if (cli->json && cli_print(&json, err) < 0)
         return -1;
@@ -124,9 +124,11 @@ const struct verb verb_doctor = {
     .name = "doctor",
     .group = VERB_SYSTEM,
     .summary = "tell what this machine can do, what is missing and how to get it",
-    .details = "Examines every backend (with --runtime one of them). What is `needed` must be\n"
-               "there; without what is `missing` the backend works less well. Exits with 1 when\n"
-               "the backend that sandboxes are made with does not work.",
+    .details =
+        "Examines every backend; with --runtime one of them, more closely: kubernetes makes\n"
+        "a pod of the hand's image and removes it. What is `needed` must be there; without\n"
+        "what is `missing` the backend works less well. Exits with 1 when the backend that\n"
+        "sandboxes are made with does not work.",
     .options = &options_table,
     .doing = "examining what sandboxes need",
     .run = run,

@@ -144,6 +144,7 @@ struct tn_host {
      * and tells when one has ended, from a thread of its own. */
     tn_changed_fn changed;
     void *changed_ctx;
+    bool trial; /* a doctor may make a sandbox to find something out: a person asks for this one */
 };
 /* A backend itself tells only that it prepares an image (BUILDING_RUNTIME, and STARTING_RUNTIME
  * when that is done); sandbox.c tells the rest. */

@@ -365,6 +365,22 @@ def make_certificates(directory):
         subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True, timeout=30)
 
 
+def namespace_socket(pid):
+    """A TCP socket of the network namespace of a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(descriptor):
+        if libc.setns(descriptor, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+    with open("/proc/thread-self/ns/net") as home, open(f"/proc/{pid}/ns/net") as there:
+        enter(there.fileno())
+        try:
+            return socket.socket()  # stays where it was born
+        finally:
+            enter(home.fileno())
+
+
 class NamespaceConnection(http.client.HTTPConnection):
     """TCP to a port of the network namespace of a process."""
 
@@ -373,18 +389,7 @@ class NamespaceConnection(http.client.HTTPConnection):
         self.pid = pid
 
     def connect(self):
-        libc = ctypes.CDLL(None, use_errno=True)
-
-        def enter(descriptor):
-            if libc.setns(descriptor, CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), "setns")
-
-        with open("/proc/thread-self/ns/net") as home, open(f"/proc/{self.pid}/ns/net") as there:
-            enter(there.fileno())
-            try:
-                self.sock = socket.socket()  # stays where it was born
-            finally:
-                enter(home.fileno())
+        self.sock = namespace_socket(self.pid)
         self.sock.settimeout(self.timeout)
         self.sock.connect((self.host, self.port))
 

@@ -134,6 +134,14 @@ AUDIT = {
 # A file of tokens has who they are of. The first is an administrator, the others have what a test gives them.
 USERS = {"admin": "system:masters", "tendon": "sandboxes", "nobody": "strangers"}
 
+# What the service of deploy/ asks for.
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": ["system:serviceaccount:tendon:tendon"]}, {"level": "None"}],
+}
+
 PLUGIN = """#!/bin/sh
 printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$TOKEN"
 """
@@ -311,6 +319,8 @@ class Cluster:
             f"--audit-policy-file={self.base}/audit.json",
             f"--audit-log-path={self.base}/audit.log",
             "--kubelet-preferred-address-types=InternalIP",
+            f"--audit-policy-file={self.base}/audit.json",
+            f"--audit-log-path={self.base}/audit.log",
         )
 
     def run_forward(self):
@@ -327,11 +337,17 @@ class Cluster:
         for tar in (pause, box):
             self.load(tar)
 
+    def images(self, *words):
+        result = self.inside("ctr", "--address=/run/containerd.sock", "--namespace=k8s.io", "images", *words, timeout=120)
+        assert result.returncode == 0, result.stderr
+
     def load(self, tar):
         """Makes an image of a docker archive known to the node."""
-        result = self.inside("ctr", "--address=/run/containerd.sock", "--namespace=k8s.io", "images", "import", tar, timeout=120)
-        assert result.returncode == 0, result.stderr
+        self.images("import", tar)
         os.unlink(tar)
+
+    def tag(self, name, other):
+        self.images("tag", f"docker.io/library/{name}", f"docker.io/library/{other}")
 
     # --- whether it works -----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-for _folder in ("docker", "runtime"):
+for _folder in ("docker", "hand", "runtime"):
     sys.path.append(str(HERE.parent / _folder))
 
 from archive import write_image  # noqa: E402

@@ -1,25 +1,25 @@
 """deploy/: the chart, the plain manifests that it renders, and the service that they start in a real cluster."""
 
 import contextlib
+import http.client
 import json
-import os
 import re
-import shutil
 import subprocess
-import tarfile
+import threading
+import time
+import urllib.parse
 
 import pytest
 import yaml
 
-from archive import write_image
 from conformance import wait_until
-from images import debian_tar
+from service_image import build_image
 from trees import RELEASE, ROOT, program
 
 CHART, PLAIN = ROOT / "deploy/helm/tendon", ROOT / "deploy/kubernetes"
 SANDBOXES = "tendon-sandboxes"
-# Loaded when they are first needed: no linker knows of them.
-LOADED = ("libcurl.so.4", "libssl.so.3", "libnghttp2.so.14", "libarchive.so.13")
+# Of a machine that does much else.
+SMALL = ("resources.requests.cpu=10m", "sandboxes.requests.cpu=10m", "sandboxes.requests.memory=16Mi", "sandboxes.workspaceSize=1Gi")
 
 
 def run(*words, timeout=120):
@@ -61,7 +61,8 @@ def test_values_of_the_chart(helm):
         helm, "url=https://tendon.example.org", "previewDomain=preview.example.org", "ingress.enabled=true",
         "ingress.className=nginx", "ingress.tlsSecret=both", "serviceMonitor.enabled=true", "image.tag=7", "storage.className=fast",
         "sandboxes.handImage=registry/hand:1", "sandboxes.quota.pods=7", "sandboxes.namespace=boxes", "sandboxes.networkPolicies=false",
-        "sandboxes.podSecurity=baseline", "env.TENDON_SERVICE_MAX_SANDBOXES=9", "imagePullSecrets[0].name=pull",
+        "sandboxes.podSecurity=baseline", "env.TENDON_SERVICE_MAX_SANDBOXES=9", "imagePullSecrets[0].name=pull", "sandboxes.keep=false",
+        "sandboxes.limitRange=null", "sandboxes.ingressDomain=people.example.org", "networkPolicy.from[0].ipBlock.cidr=192.0.2.0/24",
     ))  # fmt: skip
     pod = made["Deployment", "tendon"]["spec"]["template"]["spec"]
     env = {e["name"]: e["value"] for e in pod["containers"][0]["env"]}
@@ -77,7 +78,11 @@ def test_values_of_the_chart(helm):
     assert made["Namespace", "boxes"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     assert made["ResourceQuota", "tendon"]["spec"]["hard"] == {"pods": 7}
     assert made["PersistentVolumeClaim", "tendon"]["spec"]["storageClassName"] == "fast"
-    assert not any(kind == "NetworkPolicy" for kind, _ in made)
+    assert not {("NetworkPolicy", "tendon-none"), ("NetworkPolicy", "tendon-open"), ("LimitRange", "tendon")} & set(made)
+    assert made["NetworkPolicy", "tendon"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
+    assert env["KUBERNETES_INGRESS_DOMAIN"] == "people.example.org" and "annotations" not in made["Namespace", "boxes"]["metadata"]
+    verbs = {resource: rule["verbs"] for rule in made["Role", "tendon"]["rules"] for resource in rule["resources"]}
+    assert verbs["networkpolicies"] == verbs["services"] == verbs["ingresses"] == ["get", "create"]
 
 
 def test_version_is_the_programs():
@@ -92,43 +97,36 @@ def test_settings_are_those_of_the_program():
         assert f"`{name}`" in known, name
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_dockerfile_compiles_everything(tmp_path):
+    build_image("tendon:whole", tmp_path / "whole.tar", whole=True)
+
+
 # --- in a cluster -----------------------------------------------------------------------------------
 
 
-def libraries(*paths):
-    """What programs and libraries need beside libc's own, by the names that they are loaded by."""
-    found = {}
-    for path in paths:
-        for name, where in re.findall(r"(\S+) => (/\S+)", run("ldd", path)):
-            found[name] = os.path.realpath(where)
-    return found
-
-
-def service_layer(path):
-    """A minimal Debian with the programs that ship and their libraries, as deploy/Dockerfile makes it."""
-    shutil.copy(debian_tar(), path)
-    cache = run("/sbin/ldconfig", "-p")
-    loaded = {name: re.search(rf"{re.escape(name)} .*=> (/\S+)", cache)[1] for name in LOADED}
-    needed = {**libraries(program(RELEASE, "tendon"), *loaded.values()), **{n: os.path.realpath(p) for n, p in loaded.items()}}
-    triplet = os.path.basename(os.path.dirname(loaded["libssl.so.3"]))
-    with tarfile.open(path, "a") as tar:
-        for name, where in needed.items():
-            tar.add(where, f"./usr/lib/{triplet}/{name}")
-        for name in ("tendon", "tendon-hand"):
-            tar.add(program(RELEASE, name), f"./usr/bin/{name}")
-    return path
-
-
 class Service:
-    """The service of the plain manifests, reached through the API server."""
+    """A release of the chart, reached through the API server."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
+    def __init__(self, cluster, helm):
+        self.cluster, self.helm = cluster, helm
         self.key = None
+
+    # --- as its operator --------------------------------------------------------------------------
+
+    def run_helm(self, *words):
+        run(self.helm, f"--kubeconfig={self.cluster.kubeconfig('token')}", "--namespace=tendon", *words, timeout=240)
+
+    def install(self, *values):
+        """Installs it, or changes what is there; to these values and none of before."""
+        words = [word for value in (*SMALL, *values) for word in ("--set", value)]
+        self.run_helm("upgrade", "--install", "tendon", CHART, "--reset-values", "--take-ownership", *words)
+        self.await_rollout()
 
     def pod(self):
         found = self.cluster.get("/api/v1/namespaces/tendon/pods?labelSelector=app.kubernetes.io/name=tendon")["items"]
-        return found[0]["metadata"]["name"] if found else None
+        return next((pod for pod in found if "deletionTimestamp" not in pod["metadata"]), None)
 
     def describe(self):
         words = ("describe", "pods"), ("get", "events"), ("logs", "deployment/tendon", "--tail=50")
@@ -137,24 +135,30 @@ class Service:
     def await_rollout(self):
         result = self.cluster.try_kubectl("rollout", "status", "deployment/tendon", "--timeout=150s", namespace="tendon", timeout=200)
         assert result.returncode == 0, result.stderr + self.describe()
-        self.key = self.cluster.kubectl("exec", "deployment/tendon", "--", "cat", "/var/lib/tendon/state/service.key", namespace="tendon").strip()
+        self.key = self.inside("cat", "/var/lib/tendon/state/service.key").strip()
 
-    def call(self, method, path, body=None):
+    def inside(self, *words):
+        return self.cluster.kubectl("exec", "deployment/tendon", "--", *words, namespace="tendon")
+
+    # --- as its user ------------------------------------------------------------------------------
+
+    def call(self, method, path, body=None, headers=None):
         with contextlib.closing(self.cluster.connection(120)) as connection:
-            headers = {"Authorization": f"Bearer {self.cluster.tokens['admin']}", "X-API-Key": self.key, "Content-Type": "application/json"}
-            where = f"/api/v1/namespaces/tendon/pods/{self.pod()}:7171/proxy{path}"
+            headers = headers or {"X-API-Key": self.key}
+            headers = {**headers, "Authorization": f"Bearer {self.cluster.tokens['admin']}", "Content-Type": "application/json"}
+            where = f"/api/v1/namespaces/tendon/pods/{self.pod()['metadata']['name']}:7171/proxy{path}"
             connection.request(method, where, json.dumps(body) if body is not None else None, headers)
             answer = connection.getresponse()
             data = answer.read()
         return answer.status, json.loads(data) if data[:1] in (b"{", b"[") else data
 
-    def new(self, network="none"):
-        status, box = self.call("POST", "/v1/sandboxes", {"network": network})
+    def new(self, **spec):
+        status, box = self.call("POST", "/v1/sandboxes", {"network": "none", **spec})
         assert status in (200, 201) and box["state"] == "running", (status, box, self.describe())
         return box["id"]
 
-    def runs(self, box):
-        action = {"action": {"action": "run", "args": {"command": "id -u"}}}
+    def runs(self, box, command="id -u"):
+        action = {"action": {"action": "run", "args": {"command": command}}}
         status, answer = self.call("POST", f"/v1/sandboxes/{box}/actions", action)
         assert status == 200, answer
         return answer["content"].strip()
@@ -167,78 +171,255 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def service(cluster, tmp_path_factory):
-    base = tmp_path_factory.mktemp("service")
-    layer = service_layer(base / "layer.tar")
-    cluster.load(write_image(cluster.base / "tendon.tar", "tendon:0.1.0", layer))
-    cluster.load(write_image(cluster.base / "debian-12.tar", "debian:12", debian_tar(), command=["/bin/bash"]))
-    cluster.kubectl("apply", "--filename", PLAIN)
-    service = Service(cluster)
-    service.await_rollout()
+def service(cluster, helm, debian_image):
+    cluster.load(build_image("tendon:0.1.0", cluster.base / "tendon.tar"))
+    cluster.tag("tendon:0.1.0", "tendon:next")
+    cluster.tag(debian_image, "debian:12")
+    cluster.kubectl("apply", "--filename", PLAIN / "namespace.yaml")
+    service = Service(cluster, helm)
+    service.install()
     yield service
-    cluster.kubectl("delete", "--filename", PLAIN, "--wait=false")
+    cluster.kubectl("delete", "namespace", "tendon", SANDBOXES, "--ignore-not-found", "--wait=false")
 
 
 def pod_of(cluster, box):
     return cluster.get(f"/api/v1/namespaces/{SANDBOXES}/pods/openhands-runtime-{box}")
 
 
-def test_service_makes_pods(cluster, service):
-    """In a namespace that enforces `restricted`, with the Role of the manifests and nothing else."""
-    box = service.new()
-    pod = pod_of(cluster, box)
-    assert pod["metadata"]["labels"]["tendon.dev/network"] == "none" and not pod["spec"].get("initContainers")
-    assert service.runs(box) == "1000"
-    service.remove(box)
+def test_plain_manifests_are_accepted(cluster, service):
+    """By the API server's own checks, beside what the chart has made."""
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "--filename", PLAIN)
 
 
-def test_sandboxes_outlive_the_service(cluster, service):
-    box = service.new()
-    uid = pod_of(cluster, box)["metadata"]["uid"]
-    cluster.kubectl("delete", "pod", service.pod(), namespace="tendon")
-    service.await_rollout()
-    assert service.runs(box) == "1000"
-    assert pod_of(cluster, box)["metadata"]["uid"] == uid
-    service.remove(box)
+class Gap(threading.Thread):
+    """The longest time in which a caller's question had no answer."""
+
+    def __init__(self, service, path):
+        super().__init__()
+        self.service, self.path = service, path
+        self.longest, self.ended = 0, threading.Event()
+        self.start()
+
+    def run(self):
+        answered = time.monotonic()
+        while not self.ended.wait(0.1):
+            with contextlib.suppress(OSError, http.client.HTTPException, TypeError, ValueError):  # no pod; one that does not listen
+                if self.service.call("GET", self.path)[0] == 200:
+                    self.longest = max(self.longest, time.monotonic() - answered)
+                    answered = time.monotonic()
+
+    def stop(self):
+        self.ended.set()
+        self.join()
+        return self.longest
 
 
-def test_hand_comes_from_its_image(cluster, service, tmp_path):
+def try_call(service, *words):
+    with contextlib.suppress(OSError, http.client.HTTPException):  # it may be cut off
+        service.call(*words)
+
+
+def test_upgrade_with_a_sandbox_at_work(cluster, service):
+    """Another image, other values and a hand of its own image: a command goes on, its shell stays, the state too, and nobody waits long."""
     archive = cluster.base / "hand.tar"
-    run("env", f"TENDON_HAND_PROGRAM={program(RELEASE, 'tendon-hand')}", f"HOME={tmp_path}", program(RELEASE, "tendon"),
+    run("env", f"TENDON_HAND_PROGRAM={program(RELEASE, 'tendon-hand')}", f"HOME={cluster.base}", program(RELEASE, "tendon"),
         "build", "--hand-image", "example.org/hand:1", "--output", archive)  # fmt: skip
     cluster.load(archive)
-    cluster.kubectl("set", "env", "deployment/tendon", "TENDON_KUBERNETES_HAND_IMAGE=example.org/hand:1", namespace="tendon")
-    service.await_rollout()
+    box, key, uid = service.new(), service.key, service.pod()["metadata"]["uid"]
+    before = pod_of(cluster, box)
+    assert before["metadata"]["labels"]["tendon.dev/network"] == "none" and not before["spec"].get("initContainers")
+    assert service.runs(box, "cd /tmp; kept=yes; id -u") == "1000", "the namespace enforces `restricted`"
+    work = {"action": {"action": "run", "args": {"command": "until [ -e stop ]; do date +%s.%N; sleep 0.1; done >beats"}}}
+    caller = threading.Thread(target=try_call, args=(service, "POST", f"/v1/sandboxes/{box}/actions", work))
+    caller.start()
+    gap = Gap(service, f"/v1/sandboxes/{box}")
+    try:
+        service.install("image.tag=next", "sandboxes.handImage=example.org/hand:1", "sandboxes.quota.limits\\.memory=64Gi")
+    finally:
+        longest = gap.stop()
+        service.call("PUT", f"/v1/sandboxes/{box}/files?path=/tmp/stop")
+        caller.join()
+    print(f"nobody answered for {longest:.1f} s")
+    pod = service.pod()
+    assert pod["metadata"]["uid"] != uid and pod["spec"]["containers"][0]["image"] == "tendon:next" and service.key == key
+    assert pod_of(cluster, box)["metadata"]["uid"] == before["metadata"]["uid"]
+    wait_until(lambda: service.runs(box, 'echo "$kept $PWD"') == "yes /tmp", 30, "the command has ended in its shell")
+    beats = [float(line) for line in service.runs(box, "cat beats").split()]
+    assert max(later - former for former, later in zip(beats, beats[1:])) < min(longest, 10), "it did not wait for the service"
+    assert 0 < longest < 60
+    service.remove(box)
+
+
+def test_hand_comes_from_its_image(cluster, service):
+    """As the upgrade has said; and every container has the limits that a quota asks for."""
     box = service.new()
     (init,) = pod_of(cluster, box)["spec"]["initContainers"]
-    assert init["image"] == "example.org/hand:1"
+    assert init["image"] == "example.org/hand:1" and init["resources"]["limits"]["memory"]
     assert service.runs(box) == "1000"
     service.remove(box)
 
 
-def test_role_is_what_doctor_asks_for(cluster, service):
-    """Neither a verb that is never used, nor one that is missing; and the service has all of them."""
-    role = objects((PLAIN / "tendon.yaml").read_text())["Role", "tendon"]
-    ours = {f"{verb} {resource}" for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
-    words = ("exec", "deployment/tendon", "--", "tendon", "doctor", "--runtime", "kubernetes", "--json")
-    (found,) = json.loads(cluster.kubectl(*words, namespace="tendon"))
+def role_of(cluster):
+    role = cluster.get(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SANDBOXES}/roles/tendon")
+    return {f"{verb} {resource}" for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def check_role(cluster, service):
+    """Doctor asks for what the Role has, no more and no less; and the service has all of it."""
+    (found,) = json.loads(service.inside("tendon", "doctor", "--runtime", "kubernetes", "--json"))
+    ours = role_of(cluster)
     verbs = {line.split()[0] for line in ours}
     asked = {f["what"]: f for f in found["findings"] if f["what"].split()[0] in verbs and " " in f["what"]}
     assert set(asked) == ours
     assert all(f["good"] for f in asked.values()) and found["works"], found
+    return {f["what"]: f for f in found["findings"]}
+
+
+def test_role_is_what_doctor_asks_for(cluster, service):
+    """It has also pulled the image of the hand, and left nothing."""
+    hand = check_role(cluster, service)["hand"]
+    assert hand["good"] and "example.org/hand:1 was pulled, and answered" in hand["detail"], hand
+    assert not cluster.get(f"/api/v1/namespaces/{SANDBOXES}/secrets")["items"]
+
+
+def policies(cluster):
+    items = cluster.get(f"/apis/networking.k8s.io/v1/namespaces/{SANDBOXES}/networkpolicies")["items"]
+    return {item["metadata"]["name"]: item["spec"] for item in items}
 
 
 def test_policies_are_the_backends_own(cluster, service):
-    """Where they are missing they are made, and no others than those of the manifests."""
-    def specs():
-        items = cluster.get(f"/apis/networking.k8s.io/v1/namespaces/{SANDBOXES}/networkpolicies")["items"]
-        return {item["metadata"]["name"]: item["spec"] for item in items}
-
-    ours = specs()
-    assert set(ours) == {"tendon-none", "tendon-open"}
+    """Where they are missing they are made, if the values say so, and no others than those of the chart."""
+    service.policies = policies(cluster)
+    assert set(service.policies) == {"tendon-none", "tendon-open"}
+    service.install("sandboxes.networkPolicies=false", "sandboxes.ingressDomain=people.example.org")
+    assert policies(cluster) == service.policies, "sandboxes would be without them"
     cluster.kubectl("delete", "networkpolicies", "--all", namespace=SANDBOXES)
-    cluster.kubectl("delete", "pod", service.pod(), namespace="tendon")  # which has seen them
-    service.await_rollout()
-    for network in ("none", "open"):
-        service.remove(service.new(network))
-    assert specs() == ours
+    check_role(cluster, service)
+    service.remove(service.new(network="none"))
+    assert policies(cluster) == {"tendon-none": service.policies["tendon-none"]}
+
+
+# --- what the Role is for ---------------------------------------------------------------------------
+
+
+def asked_of(cluster):
+    """{"VERB RESOURCE": decisions} of all calls of the service in the namespace of the sandboxes, as the API server has noted them."""
+    calls = {}
+    for line in (cluster.base / "audit.log").read_text().splitlines():
+        event = json.loads(line)
+        what = event.get("objectRef", {})
+        if what.get("namespace") == SANDBOXES:
+            name = "/".join(filter(None, (what["resource"], what.get("subresource"))))
+            calls.setdefault(f"{event['verb']} {name}", set()).add(event["annotations"]["authorization.k8s.io/decision"])
+    return calls
+
+
+# Granted for what this cluster is not, OpenShift and 1.35 or newer; and for what is not done here: waiting for a claim that somebody has cut
+# off from its sandbox, and for the end of a start that does not get on.
+ELSEWHERE = {"update secrets/finalizers", "create pods/exec"}
+RARELY = {"list persistentvolumeclaims", "watch persistentvolumeclaims", "list events"}
+
+
+def test_every_verb_is_used(cluster, service):
+    """What a sandbox may be asked for, with the Role of the chart: nothing is refused, and nothing of the Role was not needed."""
+    box = service.new(network="open", ports=[5000])
+    for verb in ("stop", "resume"):
+        status, answer = service.call("POST", f"/v1/sandboxes/{box}/{verb}")
+        assert status == 200, answer
+    for what in ("logs", "usage"):
+        status, answer = service.call("GET", f"/v1/sandboxes/{box}/{what}")
+        assert status == 200, answer
+    for _ in range(2):  # the second finds what the first has made
+        (port,) = json.loads(service.inside("tendon", "--json", "port", box))
+    assert port == {"port": 5000, "url": port["url"]} and port["url"].endswith(".people.example.org"), port
+    service.call("PUT", f"/v1/sandboxes/{box}/files?path=/workspace/file")
+    service.call("DELETE", f"/v1/sandboxes/{box}/files?path=/workspace/file")
+    status, bad = service.call("POST", "/v1/sandboxes", {"image": "missing.example.org/none:1"})
+    assert status == 201 and bad["state"] == "error" and "missing.example.org" in bad["reason"], bad
+    for one in (bad["id"], box):
+        service.remove(one)
+    assert policies(cluster) == service.policies
+    asked, role = asked_of(cluster), role_of(cluster)
+    assert {call: how for call, how in asked.items() if how != {"allow"}} == {}
+    assert role - set(asked) - RARELY == ELSEWHERE
+    assert set(asked) <= role
+
+
+# --- beside it --------------------------------------------------------------------------------------
+
+# Of the Prometheus operator: the members of a ServiceMonitor that its page names and the chart uses.
+TEXT = {"type": "string"}
+
+
+def closed(**members):
+    return {"type": "object", "properties": members}
+
+
+MONITOR = closed(
+    selector=closed(matchLabels={"type": "object", "additionalProperties": TEXT}),
+    endpoints={"type": "array", "items": closed(
+        port=TEXT, path=TEXT, interval=TEXT, authorization=closed(type=TEXT, credentials=closed(name=TEXT, key=TEXT)))},
+)  # fmt: skip
+MONITORS = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+    "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
+             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": closed(spec=MONITOR)}}]},
+}  # fmt: skip
+
+
+SERVER = (
+    "use IO::Socket; $s = IO::Socket::INET->new(LocalPort => 5000, Listen => 5, ReuseAddr => 1);"
+    'while ($c = $s->accept) { <$c>; print $c "HTTP/1.0 200 OK\\r\\n\\r\\ninside\\n"; close $c }'
+)
+
+
+def curl(cluster, service, host, target, *headers):
+    """What a controller's request gets: sent to an address of the Service's endpoints, for one of the names. With the answer's head."""
+    slices = cluster.get("/apis/discovery.k8s.io/v1/namespaces/tendon/endpointslices?labelSelector=kubernetes.io/service-name=tendon")["items"]
+    (where,) = {(a, p["port"]) for s in slices for e in s["endpoints"] if e["conditions"]["ready"] for a in e["addresses"] for p in s["ports"]}
+    lines = [word for header in (f"Host: {host}", *headers) for word in ("--header", header)]
+    return cluster.inside("curl", "--silent", "--include", *lines, f"http://{where[0]}:{where[1]}{target}").stdout
+
+
+def test_ingress_and_monitor(cluster, service):
+    """Both are accepted as they are; the monitor's key reads the numbers, and the Ingress's names are answered by the service they lead to."""
+    cluster.kubectl("apply", "--filename=-", input=json.dumps(MONITORS))
+    cluster.kubectl("wait", "--for=condition=Established", "customresourcedefinition", MONITORS["metadata"]["name"])
+    service.install("serviceMonitor.enabled=true", "url=https://tendon.example.org", "previewDomain=preview.example.org", "ingress.enabled=true",
+                    "ingress.className=nginx", "ingress.tlsSecret=both")  # fmt: skip
+    monitor = cluster.get("/apis/monitoring.coreos.com/v1/namespaces/tendon/servicemonitors/tendon")["spec"]
+    assert monitor == yaml.safe_load(render(service.helm, "serviceMonitor.enabled=true").partition("kind: ServiceMonitor")[2].partition("spec:")[2])
+    key = json.loads(service.inside("tendon", "--json", "key", "create", "prometheus", "--scope", "metrics"))["key"]
+    (endpoint,) = monitor["endpoints"]
+    assert "tendon_" in curl(cluster, service, "tendon.tendon.svc", endpoint["path"], f"Authorization: Bearer {key}")
+    ingress = cluster.get("/apis/networking.k8s.io/v1/namespaces/tendon/ingresses/tendon")["spec"]
+    assert [rule["host"] for rule in ingress["rules"]] == ["tendon.example.org", "*.preview.example.org"]
+    assert "200 OK" in curl(cluster, service, "tendon.example.org", "/healthz")
+    box = service.new(ports=[5000])
+    service.runs(box, f"perl -e '{SERVER}' &")
+    status, link = service.call("POST", f"/v1/sandboxes/{box}/ports/5000")
+    assert status == 201, link
+    url = urllib.parse.urlsplit(link["link"])
+    assert url.hostname.endswith(".preview.example.org")
+    head = curl(cluster, service, url.hostname, f"{url.path}?{url.query}")
+    cookie = re.search(r"(?i)^set-cookie: ([^;]+)", head, re.MULTILINE)[1]
+    wait_until(lambda: curl(cluster, service, url.hostname, "/", f"Cookie: {cookie}").endswith("inside\n"), 20, "the port answers")
+    service.remove(box)
+
+
+def test_uninstalled(cluster, service):
+    """What the chart made goes, but for the state and the sandboxes, which another installation finds; then all of it."""
+    box = service.new()
+    service.runs(box, "cd /tmp; kept=yes")
+    uid = pod_of(cluster, box)["metadata"]["uid"]
+    service.run_helm("uninstall", "tendon", "--wait")
+    left = "deployments,services,serviceaccounts,networkpolicies,ingresses,roles,rolebindings,resourcequotas,limitranges,persistentvolumeclaims"
+    names = lambda where: set(cluster.kubectl("get", left, "--output=name", namespace=where).split())  # noqa: E731
+    assert names("tendon") == {"serviceaccount/default", "persistentvolumeclaim/tendon"}
+    assert names(SANDBOXES) == {"serviceaccount/default", f"persistentvolumeclaim/openhands-runtime-{box}-pvc",
+                                "networkpolicy.networking.k8s.io/tendon-none", "networkpolicy.networking.k8s.io/tendon-open"}  # fmt: skip
+    assert "tendon" not in cluster.kubectl("get", "clusterroles,clusterrolebindings", "--output=name")
+    service.install("sandboxes.keep=false")
+    assert service.runs(box, 'echo "$kept $PWD"') == "yes /tmp" and pod_of(cluster, box)["metadata"]["uid"] == uid
+    service.run_helm("uninstall", "tendon", "--wait")
+    wait_until(lambda: cluster.call("GET", f"/api/v1/namespaces/{SANDBOXES}")[0] == 404, 120, "the namespace and its sandboxes are gone")

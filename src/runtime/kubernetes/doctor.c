@@ -1,12 +1,17 @@
 /* What a cluster offers, and what this user may do there. */
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
+#include "runtime/owner.h"
 
 #define LOOK_SECONDS 20.0
+#define POD_SECONDS 60.0
+enum { OLDEST_MINOR = 20 };
 
 struct report {
     const struct tn_host *host;
+    struct pods *pods;
     struct kube *kube;
+    bool lacks_policy; /* the first sandbox makes it */
     tn_symptom_fn fn;
     void *ctx;
     int64_t deadline;
@@ -43,6 +48,7 @@ static const struct {
     {"", "pods", "proxy", "get create update delete", false}, /* unless pods are reached directly */
     {"", "persistentvolumeclaims", "", "get list watch create delete", true},
     {"", "events", "", "list", false},
+    {"", "resourcequotas", "", "list", false},
     {"", "services", "", "get create", false},
     {"networking.k8s.io", "ingresses", "", "get create", false},
     {"networking.k8s.io", "networkpolicies", "", "get create", false},
@@ -65,6 +71,15 @@ static bool may(const struct report *r, size_t i, const char *verb, struct tn_er
            tn_json_bool(tn_json_get(tn_json_get(answer, "status"), "allowed"), false);
 }
 
+/* Some are for what was not configured, or is there already. */
+static bool is_used(const struct report *r, const char *resource, const char *verb)
+{
+    if (strcmp(resource, "services") == 0 || strcmp(resource, "ingresses") == 0)
+        return tn_config_origin(r->host->config, "kubernetes.ingress_domain") != TN_FROM_DEFAULT;
+    return strcmp(resource, "networkpolicies") != 0 || strcmp(verb, "create") != 0 ||
+           r->lacks_policy;
+}
+
 static void tell_rights(const struct report *r)
 {
     for (size_t i = 0; i < TN_COUNT(rights); i++)
@@ -74,12 +89,14 @@ static void tell_rights(const struct report *r)
             tn_autofree char *what = tn_asprintf("%s %s%s%s", verb, rights[i].resource,
                                                  *rights[i].sub ? "/" : "", rights[i].sub);
             struct tn_error why = {0};
+            at += n + (at[n] == ' ');
+            if (!is_used(r, rights[i].resource, verb))
+                continue;
             bool good = may(r, i, verb, &why);
             tell(r, what, good, rights[i].needed,
                  good       ? "allowed"
                  : why.code ? why.text
                             : "not allowed in this namespace: see the Role of deploy/");
-            at += n + (at[n] == ' ');
         }
 }
 
@@ -132,46 +149,90 @@ static void tell_all_classes(const struct report *r)
                  "no runtime class of that name (kubernetes.runtime_class_gvisor)");
 }
 
+struct quota {
+    const struct tn_json *used;
+    struct tn_buf text;
+    bool spent;
+};
+
+static int add_quota(const char *resource, struct tn_json *hard, void *ctx)
+{
+    struct quota *q = ctx;
+    const char *used = tn_json_get_str(q->used, resource, "0"), *most = tn_json_str(hard, NULL);
+    double number, limit;
+
+    if (!most)
+        return 0;
+    q->spent |=
+        pod_quantity(used, &number) == 0 && pod_quantity(most, &limit) == 0 && number >= limit;
+    tn_buf_printf(&q->text, "%s%.20s of %.20s %.60s", q->text.len ? ", " : "", used, most,
+                  resource);
+    return 0;
+}
+
 /* "used of hard" of every quota in the namespace. */
 static void tell_quota(const struct report *r)
 {
     tn_autofree char *target =
         tn_asprintf("/api/v1/namespaces/%s/resourcequotas?limit=20", kube_namespace(r->kube));
     tn_autojson struct tn_json *answer = NULL;
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(4096);
+    struct quota q = {.text = TN_BUF_INIT(4096)};
 
     if (ask(r, target, NULL, &answer, NULL) < 0)
         return; /* who may not see it meets it */
     const struct tn_json *items = tn_json_get(answer, "items");
     for (size_t i = 0; i < tn_json_count(items); i++) {
         const struct tn_json *status = tn_json_get(tn_json_at(items, i), "status");
-        const char *pods = tn_json_get_str(tn_json_get(status, "hard"), "pods", NULL);
-        const char *used = tn_json_get_str(tn_json_get(status, "used"), "pods", "0");
-        tn_buf_printf(&text, "%s%.60s", text.len ? ", " : "",
-                      tn_json_get_str(tn_json_get(tn_json_at(items, i), "metadata"), "name", ""));
-        if (pods)
-            tn_buf_printf(&text, ": %.20s of %.20s pods", used, pods);
+        q.used = tn_json_get(status, "used");
+        tn_json_each(tn_json_get(status, "hard"), add_quota, &q);
     }
-    tell(r, "quota", true, false, text.len ? tn_buf_str(&text) : "none in this namespace");
+    tell(r, "quota", !q.spent, false, q.text.len ? tn_buf_str(&q.text) : "none in this namespace");
+    tn_buf_done(&q.text);
+}
+
+/* Whether nodes can pull it is known once one of them has: by a sandbox that is nothing else. */
+static char *try_image(const struct report *r, const char *image, struct tn_error *err)
+{
+    tn_autoplace struct tn_place place = {0};
+    char id[11], key[33];
+    struct tn_spec spec;
+    int64_t deadline = tn_deadline_in(POD_SECONDS), began = tn_now();
+
+    if (tn_new_id(id, err) || tn_new_key(key, err))
+        return NULL;
+    tn_spec_init(&spec);
+    spec.image = tn_strdup(image);
+    spec.network = TN_NETWORK_BRIDGE;
+    const struct tn_subject subject = {.id = id, .key = key, .spec = &spec};
+    int failed = pods_create(r->pods, &subject, &place, deadline, err);
+    double seconds = (double)(tn_now() - began) / TN_SECOND;
+    tn_place_done(&place);
+    pods_drive(r->pods, &subject, TN_GOAL_GONE, &place, tn_deadline_in(LOOK_SECONDS), NULL);
+    tn_spec_done(&spec);
+    return failed ? NULL
+                  : tn_asprintf("%.200s was pulled, and answered after %.1f s", image, seconds);
 }
 
 static void tell_hand(const struct report *r)
 {
     const char *image = r->host->config->kubernetes.hand_image;
-    tn_autofree char *detail =
-        image && *image
-            ? tn_asprintf("%s by %.200s",
-                          r->host->config->kubernetes.hand_volume == TN_KUBERNETES_IMAGE
-                              ? "mounted"
-                              : "an init container copies it",
-                          image)
-            : tn_strdup("put in by exec, which takes longer and needs sh, head and uname in images:"
-                        " tendon build --hand-image, kubernetes.hand_image");
+    struct tn_error why = {0};
 
-    tell(r, "hand", image && *image, false, detail);
+    if (!image || !*image) {
+        tell(r, "hand", false, false,
+             "put in by exec, which takes longer and needs sh, head and uname in images: "
+             "tendon build --hand-image, kubernetes.hand_image");
+        return;
+    }
+    tn_autofree char *detail =
+        r->host->trial ? try_image(r, image, &why)
+                       : tn_asprintf("comes from %.200s; whether nodes can pull it tells: "
+                                     "tendon doctor --runtime kubernetes",
+                                     image);
+    tell(r, "hand", detail, true, detail ? detail : why.text);
 }
 
-static void tell_network(const struct report *r)
+static void tell_network(struct report *r)
 {
     static const char *const names[] = {"tendon-none", "tendon-open"};
 
@@ -181,6 +242,7 @@ static void tell_network(const struct report *r)
                         kube_namespace(r->kube), names[i]);
         struct tn_error why = {0};
         bool there = ask(r, target, NULL, NULL, &why) == 0;
+        r->lacks_policy |= why.code == TN_E_NOT_FOUND;
         tell(r, names[i], there || why.code == TN_E_NOT_FOUND, false,
              there                        ? "the network policy is there; the cluster's network "
                                             "plugin decides whether it holds"
@@ -201,10 +263,12 @@ static int tell_server(const struct report *r)
         return -1;
     }
     tn_autofree char *git = kube_line(tn_json_get_str(version, "gitVersion", ""));
-    tn_autofree char *detail =
-        tn_asprintf("%.60s at %.200s (%.200s), namespace %s", git, kube_server(r->kube),
-                    kube_source(r->kube), kube_namespace(r->kube));
-    tell(r, "cluster", true, true, detail);
+    bool old = strcmp(tn_json_get_str(version, "major", ""), "1") == 0 &&
+               strtol(tn_json_get_str(version, "minor", ""), NULL, 10) < OLDEST_MINOR;
+    tn_autofree char *detail = tn_asprintf(
+        "%.60s%s at %.200s (%.200s), namespace %s", git, old ? ", which is older than 1.20," : "",
+        kube_server(r->kube), kube_source(r->kube), kube_namespace(r->kube));
+    tell(r, "cluster", !old, true, detail);
     if (kube_is_insecure(r->kube))
         tell(r, "TLS", false, false,
              "INSECURE: whoever answers there is believed to be the cluster "
@@ -216,20 +280,25 @@ int pods_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct 
 {
     struct report r = {
         .host = host, .fn = fn, .ctx = ctx, .deadline = tn_deadline_in(LOOK_SECONDS)};
+    struct tn_config config = *host->config;
+    struct tn_host without_claims = *host;
     struct tn_error why = {0};
     void *engine = NULL;
 
-    if (pods_open(host, &engine, &why) < 0) {
+    config.kubernetes.workspace_volume = TN_KUBERNETES_EMPTY;
+    without_claims.config = &config;
+    if (pods_open(&without_claims, &engine, &why) < 0) {
         tell(&r, "cluster", false, true, why.text);
         return 0;
     }
-    r.kube = ((struct pods *)engine)->kube;
+    r.pods = engine;
+    r.kube = r.pods->kube;
     if (tell_server(&r) == 0) {
+        tell_network(&r);
         tell_rights(&r);
         tell_all_classes(&r);
         tell_quota(&r);
         tell_hand(&r);
-        tell_network(&r);
     }
     pods_close(engine);
     return 0;
