@@ -391,8 +391,8 @@ static void pass_out(struct tn_netlink *n, const struct kind *k, const char *cha
     pass_neighbours(n, k, chain);
 }
 
-/* "out" leads what may not leave to lo, "in" from there to the gate.  "wall" is what holds, whatever
- * way a packet has taken: a socket that is bound to a device is not led. */
+/* "out" leads what may not leave to lo, "in" from there to the gate.  "wall" is what holds,
+ * whatever way a packet has taken: a socket that is bound to a device is not led. */
 static void add_pod_rules(struct tn_netlink *n, const struct kind *k, const uint8_t *names,
                           uint32_t uid)
 {

@@ -173,7 +173,7 @@ import glob
 needle = ({!r} + {!r}).encode()
 names = [os.path.join(top, name) for root in ("/.tendon", "/etc", "/home", "/root", "/run", "/tmp", "/workspace", "/var") for top, _, files in os.walk(root) for name in files]
 found = []
-for name in names + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
+for name in [n for n in names if os.path.isfile(n)] + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
     try:
         if needle in open(name, "rb").read(): found.append(name)
     except OSError: pass
