@@ -369,7 +369,8 @@ const struct verb verb_build = {
         "The hand itself needs no build: without plugins, packages and extra commands the\n"
         "base image is the runtime image.\n"
         "With --hand-image it makes the image that clusters take the hand from, of nothing but\n"
-        "the hand: the same hand makes the same digest.",
+        "the hand and, if it lies beside it, the gate of pods (tendon-gate-pod): the same hand\n"
+        "makes the same digest.",
     .options = &options_table,
     .options_size = sizeof(struct build_options),
     .run = run,

@@ -11,14 +11,11 @@
 #include "gate-filter.h"
 #include "gate/gate.h"
 
-enum {
-    NOBODY = 0x6fffffff, /* below the ranges of the sandboxes; owns nothing anywhere */
-    NOBODY_SMALL = 65534,
-};
+enum { NOBODY_SMALL = 65534 };
 
 static int leave_root(struct tn_error *err)
 {
-    static const uid_t users[] = {NOBODY, NOBODY_SMALL};
+    static const uid_t users[] = {TN_GATE_UID, NOBODY_SMALL};
 
     if (geteuid() != 0)
         return 0;

@@ -164,6 +164,11 @@ void asked_again(struct gate *g);
 
 int gate_confine(struct tn_error *err);
 
+/* --- pod.c ----------------------------------------------------------------------------------- */
+
+/* What tendon-gate is in a pod beside a gate (pod.h). */
+int pod_main(int argc, char **argv);
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 enum {

@@ -299,8 +299,23 @@ static void listen_to_gate(struct tn_gate_keeper *k)
     }
 }
 
-void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w)
+/* The newest that is older than that one. */
+static const struct tn_gate_refusal *next_refusal(const struct tn_gate_keeper *k, uint64_t number)
 {
+    const struct tn_gate_refusal *next = NULL;
+
+    for (size_t i = 0; i < TN_COUNT(k->refusals); i++) {
+        const struct tn_gate_refusal *r = &k->refusals[i];
+        if (r->count && r->number < number && (!next || r->number > next->number))
+            next = r;
+    }
+    return next;
+}
+
+void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w, size_t bytes)
+{
+    const struct tn_gate_refusal *r = NULL;
+
     if (k->control >= 0)
         listen_to_gate(k);
     tn_jw_object(w);
@@ -309,10 +324,8 @@ void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w)
     tn_jw_kint(w, "refused", (int64_t)k->refused);
     tn_jw_key(w, "refusals");
     tn_jw_array(w);
-    for (size_t i = 0; i < TN_COUNT(k->refusals); i++) {
-        const struct tn_gate_refusal *r = &k->refusals[i];
-        if (!r->count)
-            continue;
+    for (uint64_t at = UINT64_MAX; w->out->len < bytes && (r = next_refusal(k, at));
+         at = r->number) {
         tn_jw_object(w);
         tn_jw_kint(w, "number", (int64_t)r->number);
         tn_jw_kstr(w, "what", r->what);
@@ -382,6 +395,10 @@ static void start_gate(struct tn_gate_keeper *k)
     }
     if (k->pid < 0)
         k->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (k->pid < 0 && errno == ENOSYS) { /* a container: what its filter cannot look into */
+        k->pid = fork();
+        k->pidfd = k->pid > 0 ? (int)syscall(SYS_pidfd_open, k->pid, 0) : -1;
+    }
     if (k->pid == 0)
         become_gate(k, ends[1], false);
     close(ends[1]);

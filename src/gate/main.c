@@ -258,6 +258,8 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return puts("tendon-gate " TN_VERSION) < 0;
+    if (argc > 1 && strncmp(argv[1], "--pod-", 6) == 0)
+        return pod_main(argc, argv);
     if (argc != 1 || !is_socket(TN_GATE_CONTROL)) {
         fputs("tendon-gate is started by the keeper of a sandbox, which gives it its sockets\n",
               stderr);

@@ -16,6 +16,10 @@ enum {
     TN_GATE_QUESTIONS = 16, /* that wait for an answer at a time */
 };
 
+/* Who a gate of root becomes: below the ranges of the sandboxes, owns nothing anywhere; in a pod
+ * nobody else may be it. */
+enum { TN_GATE_UID = 0x6fffffff };
+
 #define TN_GATE_NAMESERVER "nameserver "
 #define TN_GATE_ASK "ask " /* SECONDS that a connection without a rule waits for an answer */
 

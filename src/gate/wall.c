@@ -1,6 +1,7 @@
 #include "gate/wall.h"
 
 #include <arpa/inet.h>
+#include <linux/fib_rules.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -14,7 +15,10 @@
 
 #define TABLE "tendon"
 enum {
-    LOOPBACK = 1, /* the index of lo in every namespace */
+    LOOPBACK = 1,     /* the index of lo in every namespace */
+    POD_MARK = 0x74,  /* of packets of a pod that are led to the gate; the number of their routes */
+    GATE_MARK = 0x75, /* of connections of the gate */
+    POD_PRIORITY = 100,
     BACKLOG = 4096,
     PRIORITY = -150, /* where others mangle packets too */
     UDP_BYTES = 1 << 20,
@@ -73,7 +77,29 @@ void tn_wall_done(struct tn_wall *wall)
 
 /* --- routes -------------------------------------------------------------------------------- */
 
-static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t *own, bool again)
+static void add_route(struct tn_netlink *n, const struct kind *k, uint8_t table, const uint8_t *own,
+                      uint16_t flags)
+{
+    const struct rtmsg route = {
+        .rtm_family = k->family,
+        .rtm_table = table,
+        .rtm_protocol = RTPROT_STATIC,
+        .rtm_scope = RT_SCOPE_HOST,
+        .rtm_type = RTN_LOCAL,
+    };
+    const uint32_t loopback = LOOPBACK;
+
+    tn_netlink_begin(n, RTM_NEWROUTE, flags, &route, sizeof route);
+    tn_netlink_add(n, RTA_OIF, &loopback, sizeof loopback);
+    if (own)
+        tn_netlink_add(n, RTA_PREFSRC, own, k->size);
+    size_t metrics = tn_netlink_open(n, RTA_METRICS);
+    tn_netlink_add_text(n, RTAX_CC_ALGO, congestion); /* of the sandbox's side */
+    tn_netlink_close(n, metrics);
+    tn_netlink_end(n);
+}
+
+static void add_own(struct tn_netlink *n, const struct kind *k, const uint8_t *own, bool again)
 {
     const uint16_t flags =
         (uint16_t)(NLM_F_ACK | NLM_F_CREATE | (again ? NLM_F_REPLACE : NLM_F_EXCL));
@@ -83,26 +109,12 @@ static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t 
         .ifa_flags = IFA_F_NODAD,
         .ifa_index = LOOPBACK,
     };
-    const struct rtmsg route = {
-        .rtm_family = k->family,
-        .rtm_table = RT_TABLE_LOCAL,
-        .rtm_protocol = RTPROT_STATIC,
-        .rtm_scope = RT_SCOPE_HOST,
-        .rtm_type = RTN_LOCAL,
-    };
-    const uint32_t loopback = LOOPBACK;
 
     tn_netlink_begin(n, RTM_NEWADDR, flags, &address, sizeof address);
     tn_netlink_add(n, IFA_LOCAL, own, k->size);
     tn_netlink_add(n, IFA_ADDRESS, own, k->size);
     tn_netlink_end(n);
-    tn_netlink_begin(n, RTM_NEWROUTE, flags, &route, sizeof route);
-    tn_netlink_add(n, RTA_OIF, &loopback, sizeof loopback);
-    tn_netlink_add(n, RTA_PREFSRC, own, k->size);
-    size_t metrics = tn_netlink_open(n, RTA_METRICS);
-    tn_netlink_add_text(n, RTAX_CC_ALGO, congestion); /* of the sandbox's side */
-    tn_netlink_close(n, metrics);
-    tn_netlink_end(n);
+    add_route(n, k, RT_TABLE_LOCAL, own, flags);
 }
 
 /* --- rules --------------------------------------------------------------------------------- */
@@ -123,12 +135,13 @@ static void mark_batch(struct tn_netlink *n, uint16_t type)
     tn_netlink_end(n);
 }
 
-static void add_chain(struct tn_netlink *n, uint8_t family, const char *name, uint32_t hook)
+static void add_chain(struct tn_netlink *n, uint8_t family, const char *name, const char *type,
+                      uint32_t hook)
 {
     begin_nft(n, NFT_MSG_NEWCHAIN, NLM_F_ACK | NLM_F_CREATE, family);
     tn_netlink_add_text(n, NFTA_CHAIN_TABLE, TABLE);
     tn_netlink_add_text(n, NFTA_CHAIN_NAME, name);
-    tn_netlink_add_text(n, NFTA_CHAIN_TYPE, "filter");
+    tn_netlink_add_text(n, NFTA_CHAIN_TYPE, type);
     size_t at = tn_netlink_open(n, NFTA_CHAIN_HOOK);
     tn_netlink_add_be32(n, NFTA_HOOK_HOOKNUM, hook);
     tn_netlink_add_be32(n, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY);
@@ -164,36 +177,55 @@ static void add_value(struct tn_netlink *n, uint16_t type, const void *value, si
     tn_netlink_close(n, at);
 }
 
-static void compare(struct tn_netlink *n, const void *value, size_t size)
+static void compare_by(struct tn_netlink *n, uint32_t how, const void *value, size_t size)
 {
     struct expression e = begin_expression(n, "cmp");
 
     tn_netlink_add_be32(n, NFTA_CMP_SREG, NFT_REG_1);
-    tn_netlink_add_be32(n, NFTA_CMP_OP, NFT_CMP_EQ);
+    tn_netlink_add_be32(n, NFTA_CMP_OP, how);
     add_value(n, NFTA_CMP_DATA, value, size);
+    end_expression(n, e);
+}
+
+static void compare(struct tn_netlink *n, const void *value, size_t size)
+{
+    compare_by(n, NFT_CMP_EQ, value, size);
+}
+
+/* So many bytes of a header are in the first register. */
+static void take_bytes(struct tn_netlink *n, uint32_t header, uint32_t offset, size_t size)
+{
+    struct expression e = begin_expression(n, "payload");
+
+    tn_netlink_add_be32(n, NFTA_PAYLOAD_DREG, NFT_REG_1);
+    tn_netlink_add_be32(n, NFTA_PAYLOAD_BASE, header);
+    tn_netlink_add_be32(n, NFTA_PAYLOAD_OFFSET, offset);
+    tn_netlink_add_be32(n, NFTA_PAYLOAD_LEN, (uint32_t)size);
     end_expression(n, e);
 }
 
 static void is_for(struct tn_netlink *n, const struct kind *k, const void *address, size_t size)
 {
-    struct expression e = begin_expression(n, "payload");
-
-    tn_netlink_add_be32(n, NFTA_PAYLOAD_DREG, NFT_REG_1);
-    tn_netlink_add_be32(n, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-    tn_netlink_add_be32(n, NFTA_PAYLOAD_OFFSET, k->daddr);
-    tn_netlink_add_be32(n, NFTA_PAYLOAD_LEN, (uint32_t)size);
-    end_expression(n, e);
+    take_bytes(n, NFT_PAYLOAD_NETWORK_HEADER, k->daddr, size);
     compare(n, address, size);
+}
+
+/* What the kernel knows of a packet ("meta") or its connection ("ct"); their attributes for the
+ * register, what is asked, and where it is set from have the same numbers. */
+static void is_known(struct tn_netlink *n, const char *of, uint32_t key, const void *value,
+                     size_t size)
+{
+    struct expression e = begin_expression(n, of);
+
+    tn_netlink_add_be32(n, NFTA_META_DREG, NFT_REG_1);
+    tn_netlink_add_be32(n, NFTA_META_KEY, key);
+    end_expression(n, e);
+    compare(n, value, size);
 }
 
 static void is_protocol(struct tn_netlink *n, uint8_t protocol)
 {
-    struct expression e = begin_expression(n, "meta");
-
-    tn_netlink_add_be32(n, NFTA_META_DREG, NFT_REG_1);
-    tn_netlink_add_be32(n, NFTA_META_KEY, NFT_META_L4PROTO);
-    end_expression(n, e);
-    compare(n, &protocol, sizeof protocol);
+    is_known(n, "meta", NFT_META_L4PROTO, &protocol, sizeof protocol);
 }
 
 static void load(struct tn_netlink *n, uint32_t reg, const void *value, size_t size)
@@ -272,7 +304,7 @@ static void add_rules(struct tn_netlink *n, const struct kind *k, const uint8_t 
         change_table(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, k);
     }
     for (size_t i = 0; i < TN_COUNT(chains); i++) {
-        add_chain(n, k->table, chains[i].name, chains[i].hook);
+        add_chain(n, k->table, chains[i].name, "filter", chains[i].hook);
         at = begin_rule(n, k, chains[i].name);
         is_for(n, k, k->loop, k->loop_size);
         end_rule(n, at);
@@ -287,6 +319,137 @@ static void add_rules(struct tn_netlink *n, const struct kind *k, const uint8_t 
             end_rule(n, at);
         }
     }
+}
+
+/* --- rules of a pod -------------------------------------------------------------------------- */
+
+/* Sets what is_known compares; the attribute of its source differs. */
+static void set_mark(struct tn_netlink *n, const char *of, uint16_t source, uint32_t key,
+                     uint32_t mark)
+{
+    load(n, NFT_REG_1, &mark, sizeof mark);
+    struct expression e = begin_expression(n, of);
+    tn_netlink_add_be32(n, NFTA_META_KEY, key);
+    tn_netlink_add_be32(n, source, NFT_REG_1);
+    end_expression(n, e);
+}
+
+static void is_mark(struct tn_netlink *n, const char *of, uint32_t key, uint32_t mark)
+{
+    is_known(n, of, key, &mark, sizeof mark);
+}
+
+/* Of TCP: not the first packet of a connection. */
+static void is_later(struct tn_netlink *n)
+{
+    enum { FLAGS_AT = 13 };
+    const uint8_t syn = 2, none = 0;
+
+    is_protocol(n, IPPROTO_TCP);
+    take_bytes(n, NFT_PAYLOAD_TRANSPORT_HEADER, FLAGS_AT, sizeof syn);
+    struct expression e = begin_expression(n, "bitwise");
+    tn_netlink_add_be32(n, NFTA_BITWISE_SREG, NFT_REG_1);
+    tn_netlink_add_be32(n, NFTA_BITWISE_DREG, NFT_REG_1);
+    tn_netlink_add_be32(n, NFTA_BITWISE_LEN, sizeof syn);
+    add_value(n, NFTA_BITWISE_MASK, &syn, sizeof syn);
+    add_value(n, NFTA_BITWISE_XOR, &none, sizeof none);
+    end_expression(n, e);
+    compare(n, &none, sizeof none);
+}
+
+static void is_reply(struct tn_netlink *n)
+{
+    is_known(n, "ct", NFT_CT_DIRECTION, &(uint8_t){1}, 1);
+}
+
+/* How neighbours find each other with IPv6; only the kernel can send these. */
+static void pass_neighbours(struct tn_netlink *n, const struct kind *k, const char *chain)
+{
+    const uint8_t first = 133, last = 136;
+
+    if (k->family != AF_INET6)
+        return;
+    size_t at = begin_rule(n, k, chain);
+    is_protocol(n, IPPROTO_ICMPV6);
+    take_bytes(n, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
+    compare_by(n, NFT_CMP_GTE, &first, 1);
+    compare_by(n, NFT_CMP_LTE, &last, 1);
+    end_rule(n, at);
+}
+
+/* What may leave: to the pod itself, of the gate, and answers to who has come in.  The last packets
+ * of a connection have no owner any more (its process has closed it): those of the gate's are known
+ * by the mark, with which nobody can begin another. */
+static void pass_out(struct tn_netlink *n, const struct kind *k, const char *chain, uint32_t uid)
+{
+    size_t at = begin_rule(n, k, chain);
+    is_mark(n, "meta", NFT_META_OIF, LOOPBACK);
+    end_rule(n, at);
+    at = begin_rule(n, k, chain);
+    is_mark(n, "meta", NFT_META_SKUID, uid);
+    set_mark(n, "ct", NFTA_CT_SREG, NFT_CT_MARK, GATE_MARK);
+    end_rule(n, at);
+    at = begin_rule(n, k, chain);
+    is_mark(n, "ct", NFT_CT_MARK, GATE_MARK);
+    is_later(n);
+    end_rule(n, at);
+    at = begin_rule(n, k, chain);
+    is_reply(n);
+    end_rule(n, at);
+    pass_neighbours(n, k, chain);
+}
+
+/* "out" leads what may not leave to lo, "in" from there to the gate.  "wall" is what holds,
+ * whatever way a packet has taken: a socket that is bound to a device is not led. */
+static void add_pod_rules(struct tn_netlink *n, const struct kind *k, const uint8_t *names,
+                          uint32_t uid)
+{
+    static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
+    size_t at;
+
+    change_table(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, k);
+    change_table(n, NFT_MSG_DELTABLE, 0, k);
+    change_table(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, k);
+    add_chain(n, k->table, "wall", "filter", NF_INET_POST_ROUTING);
+    pass_out(n, k, "wall", uid);
+    add_chain(n, k->table, "out", "route", NF_INET_LOCAL_OUT);
+    pass_out(n, k, "out", uid);
+    add_chain(n, k->table, "in", "filter", NF_INET_PRE_ROUTING);
+    for (size_t p = 0; p < TN_COUNT(protocols); p++) {
+        at = begin_rule(n, k, "out");
+        is_protocol(n, protocols[p]);
+        set_mark(n, "meta", NFTA_META_SREG, NFT_META_MARK, POD_MARK);
+        end_rule(n, at);
+        at = begin_rule(n, k, "in");
+        is_mark(n, "meta", NFT_META_MARK, POD_MARK);
+        is_protocol(n, protocols[p]);
+        lead_to_gate(n, k, names);
+        end_rule(n, at);
+    }
+    at = begin_rule(n, k, "in");
+    is_mark(n, "meta", NFT_META_IIF, LOOPBACK);
+    end_rule(n, at);
+    at = begin_rule(n, k, "in");
+    is_reply(n);
+    end_rule(n, at);
+    at = begin_rule(n, k, "in"); /* to the hand, and to ports that people open */
+    is_protocol(n, IPPROTO_TCP);
+    end_rule(n, at);
+    pass_neighbours(n, k, "in");
+}
+
+/* Everything with the mark is at home. */
+static void add_pod_routes(struct tn_netlink *n, const struct kind *k)
+{
+    const struct fib_rule_hdr rule = {
+        .family = k->family, .table = POD_MARK, .action = FR_ACT_TO_TBL};
+    const uint32_t mark = POD_MARK, priority = POD_PRIORITY;
+
+    add_route(n, k, POD_MARK, NULL, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE);
+    tn_netlink_begin(n, RTM_NEWRULE, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &rule, sizeof rule);
+    tn_netlink_add(n, FRA_FWMARK, &mark, sizeof mark);
+    tn_netlink_add(n, FRA_PRIORITY, &priority, sizeof priority);
+    tn_netlink_end(n);
 }
 
 /* --- sockets ------------------------------------------------------------------------------- */
@@ -363,8 +526,17 @@ static int send_rules(struct tn_netlink *n, struct tn_error *err)
     if (fd >= 0 && tn_netlink_send(fd, n, err) == 0)
         return 0;
     return tn_fail(err, TN_E_UNSUPPORTED,
-                   "the kernel refuses the rules of a gated network: it takes nf_tables and "
-                   "nft_tproxy (CONFIG_NF_TABLES, CONFIG_NFT_TPROXY)");
+                   "the kernel refuses the rules of a gated network: it takes nf_tables, "
+                   "nft_tproxy and for a pod nft_ct (CONFIG_NF_TABLES, CONFIG_NFT_TPROXY)");
+}
+
+/* All of its sockets, or none. */
+static int end_wall(struct tn_wall *wall, int r)
+{
+    wall->fd[TN_WALL_DIAG] = tn_netlink_socket(NETLINK_SOCK_DIAG, NULL);
+    if (r < 0)
+        tn_wall_done(wall);
+    return r;
 }
 
 static int raise_wall(struct tn_wall *wall, bool again, struct tn_error *err)
@@ -380,17 +552,14 @@ static int raise_wall(struct tn_wall *wall, bool again, struct tn_error *err)
     for (size_t i = 0; i < count; i++) {
         inet_pton(kinds[i].family, kinds[i].own, own[i]);
         inet_pton(kinds[i].family, kinds[i].names, names[i]);
-        add_route(&routes, &kinds[i], own[i], again);
+        add_own(&routes, &kinds[i], own[i], again);
         add_rules(&rules, &kinds[i], own[i], names[i], again);
     }
     mark_batch(&rules, NFNL_MSG_BATCH_END);
     int r = send_routes(&routes, err) < 0 || send_rules(&rules, err) < 0 ? -1 : 0;
     for (size_t i = 0; r == 0 && i < count; i++)
         r = open_sockets(wall, &kinds[i], names[i], err);
-    wall->fd[TN_WALL_DIAG] = tn_netlink_socket(NETLINK_SOCK_DIAG, NULL);
-    if (r < 0)
-        tn_wall_done(wall);
-    return r;
+    return end_wall(wall, r);
 }
 
 int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
@@ -401,4 +570,47 @@ int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
 int tn_wall_raise_again(struct tn_wall *wall, struct tn_error *err)
 {
     return raise_wall(wall, true, err);
+}
+
+int tn_wall_raise_in_pod(uint32_t uid, struct tn_error *err)
+{
+    tn_autonetlink struct tn_netlink rules;
+    size_t count = has_ipv6() ? TN_COUNT(kinds) : 1;
+    uint8_t names[16];
+
+    tn_netlink_init(&rules);
+    mark_batch(&rules, NFNL_MSG_BATCH_BEGIN);
+    for (size_t i = 0; i < count; i++) {
+        inet_pton(kinds[i].family, kinds[i].names, names);
+        add_pod_rules(&rules, &kinds[i], names, uid);
+    }
+    mark_batch(&rules, NFNL_MSG_BATCH_END);
+    if (send_rules(&rules, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        tn_autonetlink struct tn_netlink routes;
+        struct tn_error why = {0};
+        tn_netlink_init(&routes);
+        add_pod_routes(&routes, &kinds[i]);
+        /* It may be there already.  A pod without IPv6 has nothing to lead: the wall holds. */
+        if (send_routes(&routes, &why) < 0 && why.sys != EEXIST && i == 0)
+            return tn_fail(err, why.code, "%s", why.text);
+    }
+    return 0;
+}
+
+int tn_wall_open(struct tn_wall *wall, struct tn_error *err)
+{
+    size_t count = has_ipv6() ? TN_COUNT(kinds) : 1;
+    int r = 0;
+
+    *wall = (struct tn_wall)TN_WALL_NONE;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        uint8_t names[16];
+        inet_pton(kinds[i].family, kinds[i].names, names);
+        r = open_sockets(wall, &kinds[i], names, err);
+        if (i > 0) /* a pod without IPv6 */
+            r = 0;
+    }
+    return end_wall(wall, r);
 }

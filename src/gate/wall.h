@@ -8,6 +8,7 @@
 #define TN_GATE_WALL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -46,5 +47,15 @@ void tn_wall_done(struct tn_wall *wall);
 int tn_wall_raise(struct tn_wall *wall, struct tn_error *err);
 /* The same where there may be one already, whose sockets are gone with who held them. */
 int tn_wall_raise_again(struct tn_wall *wall, struct tn_error *err);
+
+/* The network of a pod has an interface, which the gate uses as well: it is told by its user, who
+ * nobody else in the pod may become.  What others send leaves by no interface: it is led to the
+ * sockets of tn_wall_open, and where nobody has them nowhere.  Connections from outside (TCP) and
+ * answers to them pass.
+ *
+ * The rules, with CAP_NET_ADMIN; once more is fine. */
+int tn_wall_raise_in_pod(uint32_t uid, struct tn_error *err);
+/* The sockets, with CAP_NET_RAW. */
+int tn_wall_open(struct tn_wall *wall, struct tn_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #define INDEX_TYPE OCI "index.v1+json"
 /* Not gzip: what that makes of the same bytes is another thing with another zlib. */
 #define LAYER_TYPE OCI "layer.v1.tar"
+#define GATE "tendon-gate-pod"
 #define MADE 315532800 /* 1980, as good as any other moment, and the same for all */
 #define MADE_TEXT "1980-01-01T00:00:00Z"
 enum { HAND_MAX = 256 << 20, TEXT_MAX = 1 << 20, PARTS = 3 };
@@ -62,8 +63,8 @@ static const char *architecture(const char *path, const struct tn_buf *program,
     }
     if (!is_static(program, &elf)) {
         tn_fail(err, TN_E_INVALID,
-                "%s needs libraries, which the image has not: take the static tendon-hand of a "
-                "release build",
+                "%s needs libraries, which the image has not: take the static one of a release "
+                "build",
                 path);
         return NULL;
     }
@@ -93,18 +94,25 @@ static int seal(struct tn_blob *blob, const char *type, struct tn_error *err)
     return 0;
 }
 
-static int write_layer(struct tn_blob *layer, const struct tn_buf *program, struct tn_error *err)
+/* gate: may be empty. */
+static int write_layer(struct tn_blob *layer, const struct tn_buf *hand, const struct tn_buf *gate,
+                       struct tn_error *err)
 {
-    const struct tn_engine_file file = {.name = "tendon-hand",
-                                        .bytes = program->data,
-                                        .size = program->len,
-                                        .mode = 0755,
-                                        .mtime = MADE};
+    const struct tn_engine_file files[] = {{.name = "tendon-hand",
+                                            .bytes = hand->data,
+                                            .size = hand->len,
+                                            .mode = 0755,
+                                            .mtime = MADE},
+                                           {.name = "tendon-gate",
+                                            .bytes = gate->data,
+                                            .size = gate->len,
+                                            .mode = 0755,
+                                            .mtime = MADE}};
     struct tn_tar tar;
     char piece[64 << 10];
     ssize_t n = 0;
 
-    if (tn_tar_init(&tar, &file, 1, err) < 0)
+    if (tn_tar_init(&tar, files, gate->len ? 2 : 1, err) < 0)
         return -1;
     tn_buf_init(&layer->bytes, (size_t)tn_tar_length(&tar));
     while ((n = tn_tar_read(piece, sizeof piece, &tar, err)) > 0)
@@ -184,20 +192,40 @@ static int write_index(struct tn_hand_image *image, struct tn_error *err)
     return seal(index, INDEX_TYPE, err);
 }
 
+/* The gate of pods, where it lies beside the hand; it must be for the same machine. */
+static int read_gate(const char *hand, const char *machine, struct tn_buf *gate,
+                     struct tn_error *err)
+{
+    const char *slash = strrchr(hand, '/');
+    tn_autofree char *path = tn_asprintf("%.*s" GATE, slash ? (int)(slash - hand) + 1 : 0, hand);
+
+    if (access(path, F_OK) < 0)
+        return 0;
+    if (tn_fs_read(TN_FS_ANYWHERE, path, gate, err) < 0)
+        return -1;
+    const char *other = architecture(path, gate, err);
+    if (!other)
+        return -1;
+    return strcmp(other, machine) == 0
+               ? 0
+               : tn_fail(err, TN_E_INVALID, "%s is for %s, the hand beside it for %s", path, other,
+                         machine);
+}
+
 static int add_hand(struct tn_hand_image *image, const char *path, struct tn_blob *parts,
                     struct tn_error *err)
 {
-    tn_autobuf struct tn_buf program = TN_BUF_INIT(HAND_MAX);
+    tn_autobuf struct tn_buf program = TN_BUF_INIT(HAND_MAX), gate = TN_BUF_INIT(HAND_MAX);
     const char *machine = NULL;
 
     if (tn_fs_read(TN_FS_ANYWHERE, path, &program, err) < 0 ||
-        !(machine = architecture(path, &program, err)))
+        !(machine = architecture(path, &program, err)) || read_gate(path, machine, &gate, err) < 0)
         return -1;
     for (const struct tn_blob *b = image->blobs; b < parts; b++)
         if (b->architecture == machine)
             return tn_fail(err, TN_E_INVALID, "%s: there is a hand for %s already", path, machine);
     parts[MANIFEST].architecture = machine;
-    return write_layer(&parts[LAYER], &program, err) < 0 ||
+    return write_layer(&parts[LAYER], &program, &gate, err) < 0 ||
                    write_config(&parts[CONFIG], machine, parts[LAYER].digest, err) < 0
                ? -1
                : write_manifest(parts, err);

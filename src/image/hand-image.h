@@ -1,5 +1,5 @@
-/* An image that is the static hand alone, for clusters: an init container copies it from there to
- * where the sandbox's container has it.
+/* An image that is the static hand and, where it lies beside it, the gate of pods (gate/pod.h), for
+ * clusters: an init container copies the hand from there to where the sandbox's container has it.
  *
  * It is made of nothing but the programs, and the same ones make the same bytes, hence the same
  * digest, on any machine.  Each architecture has an image of one layer; an index names them all. */

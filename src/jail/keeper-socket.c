@@ -72,7 +72,7 @@ static void answer_network(struct tn_gate_keeper *gate, int socket, const char *
     tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
     struct tn_jw w = tn_jw(&text);
 
-    tn_gate_keeper_tell(gate, &w);
+    tn_gate_keeper_tell(gate, &w, SIZE_MAX);
     tn_buf_putc(&text, '\n');
     keeper_answer(socket, tn_buf_str(&text), -1);
 }

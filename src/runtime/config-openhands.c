@@ -214,6 +214,9 @@ static const struct tn_field kubernetes_rows[] = {
             .env = "TENDON_KUBERNETES_HAND_VOLUME",
             .help = "how it gets in: copy (by an init container) or image (mounted, 1.31 and "
                     "later)"),
+    TN_STRINGS("allow", KUBERNETES, allow, .env = "TENDON_KUBERNETES_ALLOW",
+               .fallback = "@packages,@git,@models",
+               .help = "what network allow reaches where the sandbox does not say"),
     TN_WORD("workspace_volume", KUBERNETES, workspace_volume, workspaces, .fallback = "auto",
             .env = "TENDON_KUBERNETES_WORKSPACE_VOLUME",
             .help = "claim (workspaces outlive a stop), empty (they do not), or auto: claim where "

@@ -7,7 +7,7 @@
 #include "jail/plan.h"
 #include "runtime/programs.h"
 
-enum { RULES_MAX = 1 << 20, ANSWER_MAX = 128 << 10, REFUSALS_TOLD = 5 };
+enum { ANSWER_MAX = 128 << 10, REFUSALS_TOLD = 5 };
 
 bool tn_gated(int network)
 {
@@ -83,18 +83,24 @@ static int write_text(int fd, void *ctx, struct tn_error *err)
     return tn_fs_write(fd, tn_buf_str(text), text->len, err);
 }
 
+int tn_gated_put_rules(struct tn_buf *text, int network, const struct tn_str_list *rules,
+                       struct tn_error *err)
+{
+    tn_buf_printf(text, "%s\n", tn_networks[network]);
+    for (size_t i = 0; rules && i < rules->count; i++)
+        tn_buf_printf(text, "%s\n", rules->items[i]);
+    return tn_buf_ok(text) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "too many rules");
+}
+
 int tn_gated_write_rules(const char *directory, int network, const struct tn_str_list *rules,
                          struct tn_error *err)
 {
     const struct tn_fs_replace how = {.mode = 0600};
     tn_autofree char *path = tn_asprintf("%s/" TN_JAIL_RULES, directory);
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(RULES_MAX);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_GATED_RULES_MAX);
 
-    tn_buf_printf(&text, "%s\n", tn_networks[network]);
-    for (size_t i = 0; rules && i < rules->count; i++)
-        tn_buf_printf(&text, "%s\n", rules->items[i]);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "too many rules");
+    if (tn_gated_put_rules(&text, network, rules, err) < 0)
+        return -1;
     return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_text, &text, err);
 }
 
@@ -136,14 +142,20 @@ static void put_refusal(struct tn_buf *out, const struct tn_json *r)
     tn_buf_printf(out, "%s%s%s", out->len ? "; " : "", text, times);
 }
 
-/* What the gate has refused last. */
 void tn_gated_put_refusals(struct tn_buf *out, const struct tn_subject *subject, int64_t deadline)
 {
     tn_autobuf struct tn_buf answer = TN_BUF_INIT(ANSWER_MAX);
+
+    if (tn_keeper_ask(subject->directory, TN_KEEPER_NETWORK, &answer, NULL, deadline, NULL) == 0)
+        tn_gated_put_told(out, &answer);
+}
+
+/* What the gate has refused last. */
+void tn_gated_put_told(struct tn_buf *out, const struct tn_buf *answer)
+{
     tn_autojson struct tn_json *told = NULL;
 
-    if (tn_keeper_ask(subject->directory, TN_KEEPER_NETWORK, &answer, NULL, deadline, NULL) < 0 ||
-        tn_json_parse(tn_buf_str(&answer), answer.len, &told, NULL) < 0)
+    if (tn_json_parse(answer->data, answer->len, &told, NULL) < 0)
         return;
     const struct tn_json *list = tn_json_get(told, "refusals");
     int64_t newest = tn_json_int(tn_json_get(told, "refused"), 0);

@@ -30,7 +30,11 @@ int tn_gated_open_lock(const char *directory);
  * Quick, and asks nobody. */
 bool tn_gated_is_lost(const char *directory);
 
-/* Writes TN_JAIL_RULES, as the keeper reads it. */
+/* The rules as a keeper reads them, the name of the network first. */
+enum { TN_GATED_RULES_MAX = 1 << 20 };
+int tn_gated_put_rules(struct tn_buf *text, int network, const struct tn_str_list *rules,
+                       struct tn_error *err);
+/* Writes TN_JAIL_RULES. */
 int tn_gated_write_rules(const char *directory, int network, const struct tn_str_list *rules,
                          struct tn_error *err);
 /* The same, and the keeper takes them. */
@@ -46,5 +50,7 @@ int tn_gated_let(void *engine, const struct tn_subject *subject, const char *hos
                  bool allowed, int64_t deadline, struct tn_error *err);
 /* Appends what the gate has refused last to the sentences of place.reason. */
 void tn_gated_put_refusals(struct tn_buf *out, const struct tn_subject *subject, int64_t deadline);
+/* The same from what a keeper has answered. */
+void tn_gated_put_told(struct tn_buf *out, const struct tn_buf *answer);
 
 #endif

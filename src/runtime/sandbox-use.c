@@ -327,9 +327,10 @@ static enum tn_loss reach_lost(void *ctx, int status, const struct tn_error *why
     return TN_LOSS_ENDED;
 }
 
-static bool has_limits(const struct tn_sandbox *sb)
+/* Whether an inspect may tell of a limit that was met, or of what a gate has refused. */
+static bool has_news(const struct tn_sandbox *sb)
 {
-    return sb->backend->abilities & TN_CAN_LIMIT;
+    return sb->backend->abilities & (TN_CAN_LIMIT | TN_CAN_SECRETS);
 }
 
 static char *reach_known(void *ctx)
@@ -341,7 +342,7 @@ static char *reach_known(void *ctx)
 
 static void reach_look(void *ctx, int64_t deadline)
 {
-    if (has_limits(ctx))
+    if (has_news(ctx))
         tn_sandbox_inspect(ctx, NULL, deadline, NULL);
     tn_sandbox_note_refusals(ctx, NULL, deadline);
 }
@@ -350,7 +351,7 @@ static char *reach_news(void *ctx, const char *known)
 {
     const struct tn_sandbox *sb = ctx;
 
-    return has_limits(sb) ? tn_report_without(sb->record.reason, known) : NULL;
+    return has_news(sb) ? tn_report_without(sb->record.reason, known) : NULL;
 }
 
 static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)

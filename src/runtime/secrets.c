@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/hmac.h"
 #include "base/proc.h"
+#include "gate/roots.h"
 #include "security/vault.h"
 
 #define PURPOSE "placeholder of secret "
@@ -78,7 +79,15 @@ static int open_all(const struct tn_host *host, const struct tn_subject *subject
     return 0;
 }
 
-int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subject,
+static void add_bundle(struct tn_buf *pem)
+{
+    for (const char *const *path = tn_root_bundles; *path && !pem->len; path++)
+        tn_fs_read(TN_FS_ANYWHERE, *path, pem, NULL);
+    if (pem->len)
+        tn_buf_putc(pem, '\n');
+}
+
+int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subject, bool elsewhere,
                      char **certificate, struct tn_error *err)
 {
     const char *roots = host->config->security.roots;
@@ -87,12 +96,14 @@ int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subjec
     TN_CLEANUP(opened_done) struct opened o = {0};
 
     tn_proc_no_core();
+    if (elsewhere)
+        add_bundle(&pem);
     if (roots && tn_fs_read(TN_FS_ANYWHERE, roots, &pem, err) < 0)
         return tn_error_context(err, "security.roots");
     if (open_all(host, subject, &o, err) < 0 || tn_authority_make(subject->id, &authority, err) < 0)
         return -1;
     const struct tn_vault vault = {.authority = &authority,
-                                   .roots = roots ? tn_buf_str(&pem) : NULL,
+                                   .roots = pem.len ? tn_buf_str(&pem) : NULL,
                                    .secrets = o.secrets,
                                    .count = o.count};
     int fd = tn_vault_write(&vault, err);

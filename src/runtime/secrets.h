@@ -18,8 +18,9 @@ char *tn_secrets_variable(const struct tn_subject *subject, const char *secret);
 
 /* The vault (security/vault.h) for one start: all secrets of the spec, an authority that is made
  * for it, whose certificate (PEM, on the heap) is to be shown inside.  -1 with TN_E_NOT_FOUND when
- * one is not there any more, and names it. */
-int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subject,
+ * one is not there any more, and names it.  elsewhere: the gate runs on a machine without a
+ * bundle of roots, and believes whom this one does. */
+int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subject, bool elsewhere,
                      char **certificate, struct tn_error *err);
 
 #endif

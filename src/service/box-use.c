@@ -262,7 +262,7 @@ void box_check_limits(struct box *b, int64_t deadline)
     const struct tn_config *config = tn_runtime_host(b->s->rt)->config;
     const struct tn_backend *backend = tn_backend_find(config, b->runtime, NULL);
 
-    if (backend && backend->abilities & TN_CAN_LIMIT)
+    if (backend && backend->abilities & (TN_CAN_LIMIT | TN_CAN_SECRETS)) /* or has a gate */
         box_check(b, deadline);
 }
 

@@ -111,6 +111,7 @@ KUBELET = {
     "authorization": {"mode": "AlwaysAllow"},
     "cgroupDriver": "cgroupfs",
     "cgroupsPerQOS": False,
+    "clusterDNS": ["203.0.113.53"],  # there is one where a test has made an internet
     "containerRuntimeEndpoint": "unix:///run/containerd.sock",
     "enforceNodeAllocatable": [],
     "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

@@ -148,7 +148,7 @@ static int make_authority_files(const struct docker_plan *p, struct tn_error *er
     static const char *const names[] = {TN_ROOTS_AUTHORITY_FILE, TN_ROOTS_BUNDLE_FILE,
                                         TN_ROOTS_POLICY_FILE};
     tn_autofree char *certificate = NULL;
-    tn_autofd int vault = tn_secrets_vault(p->docker->host, p->subject, &certificate, err);
+    tn_autofd int vault = tn_secrets_vault(p->docker->host, p->subject, false, &certificate, err);
 
     for (size_t i = 0; vault >= 0 && i < TN_COUNT(names); i++) {
         tn_autofree char *path = docker_file(p->subject, names[i]);
@@ -210,7 +210,7 @@ static int open_vault(const struct docker *d, const struct tn_subject *s, int fd
 
     if (access(mark, F_OK) < 0)
         return 0;
-    tn_autofd int vault = tn_secrets_vault(d->host, s, &certificate, err);
+    tn_autofd int vault = tn_secrets_vault(d->host, s, false, &certificate, err);
     tn_autofd int text = vault < 0 ? -1 : memfd_create("authority", MFD_CLOEXEC);
     if (vault < 0)
         return -1;

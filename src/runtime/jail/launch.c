@@ -281,7 +281,7 @@ static int plan_vault(const struct jail_engine *e, const struct tn_subject *subj
             return tn_error_context(err, "allow");
     if (!subject->spec->secrets.count && !tn_rules_look_inside(&rules))
         return 0;
-    *vault = tn_secrets_vault(e->host, subject, &plan->authority, err);
+    *vault = tn_secrets_vault(e->host, subject, false, &plan->authority, err);
     plan->vault_fd = *vault < 0 ? 0 : TN_JAIL_VAULT_FD;
     return *vault < 0 ? -1 : 0;
 }

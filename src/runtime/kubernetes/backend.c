@@ -6,12 +6,10 @@ static int check(const struct tn_host *host, const struct tn_spec *spec, struct 
     return pod_check(host->config, spec, err);
 }
 
-/* A policy of the cluster's network is no gate. */
 static int network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow)
 {
-    *allow = NULL;
-    return spec->network == TN_NETWORK_DEFAULT ? TN_NETWORK_OPEN : spec->network;
+    return pod_network_of(host->config, spec, allow);
 }
 
 static const char *const aliases[] = {"k8s", NULL};
@@ -21,7 +19,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .aliases = aliases,
     .summary = "pods of a Kubernetes cluster, of any image, unbuilt",
     .abilities = TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
-                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR,
+                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_SECRETS,
     .open = pods_open,
     .close = pods_close,
     .check = check,
@@ -35,6 +33,8 @@ const struct tn_backend tn_backend_kubernetes = {
     .url = pods_url,
     .logs = pods_logs,
     .network = network,
+    .refusals = pods_refusals,
+    .reload = pods_reload,
     .usage = pods_usage,
     .snapshot = pods_snapshot,
     .forget = pods_forget,

@@ -79,7 +79,8 @@ static void ended(const struct tn_json *pod, const struct tn_json *state, const 
         return;
     }
     if (strcmp(reason, "StartError") == 0 || strcmp(reason, "ContainerCannotRun") == 0) {
-        fail(c, TN_E_PEER, TN_BLAME_IMAGE, "the image cannot run the hand", message);
+        snprintf(what, sizeof what, "the image cannot run %s", who);
+        fail(c, TN_E_PEER, TN_BLAME_IMAGE, what, message);
         return;
     }
     if (code > 128 && code < 128 + 65)
@@ -98,6 +99,10 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
     const struct tn_json *waiting = tn_json_get(state, "waiting");
     const struct tn_json *terminated = tn_json_get(state, "terminated");
     const char *reason = tn_json_get_str(waiting, "reason", "");
+    const char *who = !init ? "the hand"
+                      : strcmp(tn_json_get_str(status, "name", ""), "hand") == 0
+                          ? "the copy of the hand"
+                          : "its gate";
     tn_autofree char *image = kube_line(tn_json_get_str(status, "image", ""));
     char what[WHAT_MAX];
 
@@ -115,7 +120,7 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
     if (!terminated)
         return false;
     if (tn_json_int(tn_json_get(terminated, "exitCode"), -1) != 0) {
-        ended(pod, terminated, init ? "the copy of the hand" : "the hand", c);
+        ended(pod, terminated, who, c);
         return true;
     }
     if (!init)
@@ -214,8 +219,10 @@ void pod_cause(const struct tn_json *pod, struct pod_cause *out)
     bool going = tn_json_get(tn_json_get(pod, "metadata"), "deletionTimestamp");
 
     *out = (struct pod_cause){.status = TN_STATUS_STARTING};
-    if (judge_pod(pod, out) || judge_containers(pod, "initContainerStatuses", true, out) ||
-        judge_containers(pod, "containerStatuses", false, out))
+    bool runs = tn_json_get(tn_json_get(main_one, "state"), "running");
+    /* A gate that ends beside a sandbox that runs is started again. */
+    if (judge_pod(pod, out) || judge_containers(pod, "containerStatuses", false, out) ||
+        (!runs && judge_containers(pod, "initContainerStatuses", true, out)))
         return;
     if (strcmp(tn_json_get_str(status, "phase", ""), "Failed") == 0)
         fail(out, TN_E_PEER, TN_BLAME_NONE, "its pod has failed",
@@ -226,8 +233,7 @@ void pod_cause(const struct tn_json *pod, struct pod_cause *out)
         fail(out, TN_E_BUSY, TN_BLAME_NONE, "no node of the cluster can run it",
              tn_json_get_str(unplaced, "message", ""));
         out->patient = true;
-    } else if (tn_json_get(tn_json_get(main_one, "state"), "running") &&
-               *tn_json_get_str(status, "podIP", "")) {
+    } else if (runs && *tn_json_get_str(status, "podIP", "")) {
         out->status = TN_STATUS_RUNNING;
     }
 }

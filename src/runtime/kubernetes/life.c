@@ -135,6 +135,7 @@ static const struct {
      "nothing but its hand is reached, if the cluster's network plugin keeps NetworkPolicy"},
     {"open", "the internet and no address of the cluster, if its network plugin keeps "
              "NetworkPolicy"},
+    {"gated", "what its gate lets through"},
     {"bridge", "whatever pods of this cluster reach"},
 };
 
@@ -166,7 +167,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     tn_jw_kbool(&w, "mount", true);
     tn_jw_kbool(&w, "ipc", true);
     tn_jw_kbool(&w, "uts", true);
-    tn_jw_kbool(&w, "gated", false);
+    tn_jw_kbool(&w, "gated", strcmp(network, pod_networks[POD_NETWORK_GATED]) == 0);
     tn_jw_kstr(&w, "reach", network);
     for (size_t i = 0; i < TN_COUNT(reaches); i++)
         if (strcmp(reaches[i].network, network) == 0)
@@ -270,6 +271,7 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
     }
     pod_cause(v.pod, &cause);
     pods_fill_place(p, s, v.pod, pods_by_proxy(p, s), &cause, place);
+    pods_add_refusals(p, s, place, deadline);
     return 0;
 }
 

@@ -2,11 +2,14 @@
  * numbers.  The pod itself is in pod.c. */
 #include <math.h>
 
+#include "gate/roots.h"
 #include "runtime/kubernetes/pods.h"
 #include "runtime/owner.h"
+#include "runtime/secrets.h"
 
 const char *const pod_networks[] = {[POD_NETWORK_NONE] = "none",
                                     [POD_NETWORK_OPEN] = "open",
+                                    [POD_NETWORK_GATED] = "gated",
                                     [POD_NETWORK_BRIDGE] = "bridge",
                                     [POD_NETWORK_COUNT] = NULL};
 
@@ -138,6 +141,15 @@ static int put_variable(const char *name, struct tn_json *value, void *ctx)
     return 0;
 }
 
+/* NAME=VALUE, where nobody has said otherwise. */
+static void put_pair(const struct variables *v, const char *text, const struct tn_json *startup)
+{
+    tn_autofree char *name = tn_strndup(text, strcspn(text, "="));
+
+    if (!tn_json_has(v->before[0], name) && !tn_json_has(startup, name))
+        tn_jw_kstr(v->w, name, text + strlen(name) + 1);
+}
+
 /* What a Secret gives to a container is never evaluated; $(NAME) in a pod's own env would be. */
 static void put_environment(const struct pod_plan *p, struct tn_jw *w)
 {
@@ -168,6 +180,13 @@ static void put_environment(const struct pod_plan *p, struct tn_jw *w)
         if (ours[i].value && !tn_json_has(spec->env, ours[i].name) &&
             !tn_json_has(startup, ours[i].name))
             tn_jw_kstr(w, ours[i].name, ours[i].value);
+    for (size_t i = 0; i < spec->secrets.count; i++) {
+        tn_autofree char *text = tn_secrets_variable(p->subject, spec->secrets.items[i]);
+        put_pair(&v, text, startup);
+    }
+    for (const char *const *text = tn_root_variables; pod_ends_tls(p->config, spec) && *text;
+         text++)
+        put_pair(&v, *text, startup);
     tn_jw_object_end(w);
 }
 
@@ -334,6 +353,7 @@ void pod_put_policy(enum pod_network network, struct tn_buf *out)
     } rules[] = {
         [POD_NETWORK_NONE] = {HAND, ""},
         [POD_NETWORK_OPEN] = {HAND "," PEOPLE, NAMES "," INTERNET},
+        [POD_NETWORK_GATED] = {HAND "," PEOPLE, "{}"}, /* what leaves it is its gate's */
     };
     const char *word = pod_networks[network];
 

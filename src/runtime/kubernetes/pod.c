@@ -1,4 +1,5 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
+#include "gate/pod.h"
 #include "base/yaml-tree.h"
 #include "net/proof.h"
 #include "runtime/kubernetes/pods.h"
@@ -46,9 +47,10 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
-enum pod_network pod_choose_network(const struct tn_spec *spec)
+enum pod_network pod_choose_network(const struct tn_config *config, const struct tn_spec *spec)
 {
-    return spec->network == TN_NETWORK_NONE     ? POD_NETWORK_NONE
+    return pod_is_gated(config, spec)           ? POD_NETWORK_GATED
+           : spec->network == TN_NETWORK_NONE   ? POD_NETWORK_NONE
            : spec->network == TN_NETWORK_BRIDGE ? POD_NETWORK_BRIDGE
                                                 : POD_NETWORK_OPEN;
 }
@@ -67,9 +69,7 @@ static int count_gpus(const char *ids)
 
 static const struct tn_spec_bar barred[] = {
     {"devices", "its cluster's device plugins give them out (gpus)"},
-    {"allow", "there is no gate before it"},
-    {"ask", "there is no gate before it"},
-    {"secrets", "there is no gate that puts them in"},
+    {"ask", "nobody here hears what its gate would ask"},
     {"pids", "the kubelet has one limit for all (podPidsLimit)"},
     {"file_size", "Kubernetes has no such limit"},
     {"open_files", "Kubernetes has no such limit"},
@@ -171,9 +171,9 @@ static int check_wishes(const struct tn_spec *spec, struct tn_error *err)
     if (tn_spec_tree(spec, &wish, err) < 0 ||
         tn_spec_refuse(wish, "a pod", barred, TN_COUNT(barred), NULL, err) < 0)
         return -1;
-    if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a pod has none, open and bridge",
-                       tn_networks[spec->network]);
+    if (spec->network == TN_NETWORK_HOST)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network host: a pod has none, open, allow and bridge");
     if (spec->user && uid_of(spec->user) < 0)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "user %s: a pod takes uids, and the names root and openhands", spec->user);
@@ -197,8 +197,8 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "isolation gvisor: there is no runtime class for it "
                        "(kubernetes.runtime_class_gvisor)");
-    if (check_wishes(spec, err) < 0 || check_volumes(k, spec, err) < 0 ||
-        tn_spec_limits(spec, &limits, err) < 0)
+    if (check_wishes(spec, err) < 0 || pod_check_gate(config, spec, err) < 0 ||
+        check_volumes(k, spec, err) < 0 || tn_spec_limits(spec, &limits, err) < 0)
         return -1;
     return image_of(config, spec) ? 0 : tn_fail(err, TN_E_INVALID, "image: none is named");
 }
@@ -227,6 +227,15 @@ static void put_list(struct tn_jw *w, const struct tn_str_list *list)
         put_argument(w, list->items[i]);
 }
 
+/* The gate has files beside the hand: there it is copied. */
+static bool mounts_image(const struct pod_plan *p)
+{
+    const struct tn_config_kubernetes *k = &p->config->kubernetes;
+
+    return is_set(k->hand_image) && k->hand_volume == TN_KUBERNETES_IMAGE &&
+           !pod_is_gated(p->config, p->subject->spec);
+}
+
 static void put_command(const struct pod_plan *p, struct tn_jw *w)
 {
     const struct tn_config *c = p->config;
@@ -241,8 +250,7 @@ static void put_command(const struct pod_plan *p, struct tn_jw *w)
     if (!is_set(c->kubernetes.hand_image))
         put_arguments(w, (const char *const[]){"sh", "-c", WAITS, "sh", NULL});
     else
-        put_argument(w, c->kubernetes.hand_volume == TN_KUBERNETES_IMAGE ? TN_INSIDE "/tendon-hand"
-                                                                         : POD_HAND);
+        put_argument(w, mounts_image(p) ? TN_INSIDE "/tendon-hand" : POD_HAND);
     put_arguments(w, (const char *const[]){"--listen", "0.0.0.0:8080", "--key-digest", digest,
                                            "--working-dir", pod_workspace(c, spec), "--user-id",
                                            number, NULL});
@@ -324,7 +332,7 @@ static void put_resources(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_object_end(w);
 }
 
-static void put_mount(struct tn_jw *w, const char *name, const char *path, bool read_only)
+void pod_put_mount(struct tn_jw *w, const char *name, const char *path, bool read_only)
 {
     pod_json(w, NULL,
              read_only ? "{\"name\":%s,\"mountPath\":%s,\"readOnly\":true}"
@@ -346,7 +354,7 @@ static void each_claim(const struct tn_spec *spec, struct tn_jw *w,
 
 static void put_claim_mount(const struct tn_volume *v, const char *name, struct tn_jw *w)
 {
-    put_mount(w, name, v->inside, v->read_only);
+    pod_put_mount(w, name, v->inside, v->read_only);
 }
 
 static void put_claim_volume(const struct tn_volume *v, const char *name, struct tn_jw *w)
@@ -399,13 +407,17 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_kstr(w, "terminationMessagePolicy", "FallbackToLogsOnError");
     tn_jw_key(w, "volumeMounts");
     tn_jw_array(w);
-    put_mount(w, "hand", TN_INSIDE, is_set(c->kubernetes.hand_image));
-    put_mount(w, "workspace-volume", pod_workspace(c, spec), false);
+    pod_put_mount(w, "hand", TN_INSIDE, is_set(c->kubernetes.hand_image));
+    pod_put_mount(w, "workspace-volume", pod_workspace(c, spec), false);
     /* Images are made for root: neither is there, or may be written, for others. */
     if (!root) {
-        put_mount(w, "home", POD_HOME, false);
-        put_mount(w, "tmp", "/tmp", false);
+        pod_put_mount(w, "home", POD_HOME, false);
+        pod_put_mount(w, "tmp", "/tmp", false);
     }
+    if (pod_is_gated(c, spec))
+        pod_json(w, NULL,
+                 "{\"name\":\"hand\",\"mountPath\":\"/etc/resolv.conf\","
+                 "\"subPath\":\"" TN_POD_RESOLVER "\",\"readOnly\":true}");
     each_claim(spec, w, put_claim_mount);
     tn_jw_array_end(w);
     tn_jw_object_end(w);
@@ -416,7 +428,14 @@ static void put_init_container(const struct pod_plan *p, struct tn_jw *w)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
 
-    if (!is_set(k->hand_image) || k->hand_volume != TN_KUBERNETES_COPY)
+    if (pod_is_gated(p->config, p->subject->spec)) {
+        tn_jw_key(w, "initContainers");
+        tn_jw_array(w);
+        pod_put_gate(p, w);
+        tn_jw_array_end(w);
+        return;
+    }
+    if (!is_set(k->hand_image) || mounts_image(p))
         return;
     pod_json(w, "initContainers",
              "[{\"name\":\"hand\",\"image\":%s,"
@@ -433,12 +452,11 @@ static void put_init_container(const struct pod_plan *p, struct tn_jw *w)
 static void put_volumes(const struct pod_plan *p, struct tn_jw *w)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
-    bool mounted = is_set(k->hand_image) && k->hand_volume == TN_KUBERNETES_IMAGE;
     tn_autofree char *claim = pod_name(p->subject->id, "-pvc");
 
     tn_jw_key(w, "volumes");
     tn_jw_array(w);
-    if (mounted)
+    if (mounts_image(p))
         pod_json(w, NULL, "{\"name\":\"hand\",\"image\":{\"reference\":%s}}", k->hand_image);
     else
         pod_json(w, NULL, "{\"name\":\"hand\",\"emptyDir\":{}}");
@@ -450,6 +468,8 @@ static void put_volumes(const struct pod_plan *p, struct tn_jw *w)
         pod_json(w, NULL, "{\"name\":\"home\",\"emptyDir\":{}}");
         pod_json(w, NULL, "{\"name\":\"tmp\",\"emptyDir\":{}}");
     }
+    if (pod_is_gated(p->config, p->subject->spec))
+        pod_put_gate_volumes(p, w);
     each_claim(p->subject->spec, w, put_claim_volume);
     tn_jw_array_end(w);
 }

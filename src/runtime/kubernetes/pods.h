@@ -40,6 +40,7 @@ enum {
 enum pod_network {
     POD_NETWORK_NONE,
     POD_NETWORK_OPEN,
+    POD_NETWORK_GATED,
     POD_NETWORK_BRIDGE, /* none does: what the cluster's own network leads to */
     POD_NETWORK_COUNT
 };
@@ -63,7 +64,7 @@ struct pod_plan {
 char *pod_name(const char *id, const char *after);
 /* What no pod can have, or this configuration does not allow; also wrong settings, by name. */
 int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct tn_error *err);
-enum pod_network pod_choose_network(const struct tn_spec *spec);
+enum pod_network pod_choose_network(const struct tn_config *config, const struct tn_spec *spec);
 const char *pod_workspace(const struct tn_config *config, const struct tn_spec *spec);
 /* Who it runs as. */
 int64_t pod_uid(const struct tn_config *config, const struct tn_spec *spec);
@@ -89,6 +90,8 @@ int pod_close(struct tn_jw *w, struct tn_error *err);
 /* A member (key NULL: an element) that is JSON already, but for %s, a text that becomes a JSON
  * string, and %d, an int. */
 void pod_json(struct tn_jw *w, const char *key, const char *json, ...);
+/* An element: of the volumes of a container. */
+void pod_put_mount(struct tn_jw *w, const char *name, const char *path, bool read_only);
 #define POD_HOME "/home/openhands" /* of those that are not root */
 
 /* "1500m", "2Gi", "1e3": a quantity of Kubernetes.  -1: it is none. */
@@ -194,6 +197,33 @@ bool pods_is_warm(const struct tn_json *secret);
 int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
                      const char *claim, struct tn_place *place, int64_t deadline,
                      struct tn_error *err);
+
+/* --- the gate of a pod (gate.c) --------------------------------------------------------------- */
+
+#define POD_GATE_CONTAINER "gate"
+
+/* The network of a sandbox, never the default; *allow: the rules of its gate, or NULL: none. */
+int pod_network_of(const struct tn_config *config, const struct tn_spec *spec,
+                   const struct tn_str_list **allow);
+bool pod_is_gated(const struct tn_config *config, const struct tn_spec *spec);
+/* Whether its gate ends TLS: the sandbox has placeholders, and an authority to believe. */
+bool pod_ends_tls(const struct tn_config *config, const struct tn_spec *spec);
+/* What no gate before a pod can hold. */
+int pod_check_gate(const struct tn_config *config, const struct tn_spec *spec,
+                   struct tn_error *err);
+/* Of a pod that is gated: its init containers, elements of an open array; its volumes, as well. */
+void pod_put_gate(const struct pod_plan *p, struct tn_jw *w);
+void pod_put_gate_volumes(const struct pod_plan *p, struct tn_jw *w);
+
+/* The Secret of its gate, for one start: rules, secrets and an authority. */
+int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t deadline,
+                   struct tn_error *err);
+/* What its gate has refused lately becomes part of the reason. */
+void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
+                       int64_t deadline);
+int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, int64_t deadline,
+                  struct tn_error *err);
+int pods_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err);
 
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 

@@ -159,7 +159,7 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
 {
     struct tn_error why = {0};
 
-    plan->network = pod_choose_network(plan->subject->spec);
+    plan->network = pod_choose_network(plan->config, plan->subject->spec);
     if (pods_ensure_policy(p, plan->network, deadline, &why) == 0)
         return 0;
     return tn_fail(err, why.code, "%s%s", why.text,
@@ -177,11 +177,17 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
 
     struct tn_error why = {0};
 
-    if (pod_put_pod(plan, &body, err) < 0)
+    if (pods_make_gate(p, plan, deadline, err) < 0 || pod_put_pod(plan, &body, err) < 0)
         return -1;
     if (pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, &why) < 0)
         return strstr(why.text, "RuntimeClass")
                    ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
+               : strstr(why.text, "PodSecurity") && plan->network == POD_NETWORK_GATED
+                   ? tn_fail(err, why.code,
+                             "its gate lays its rules with NET_ADMIN, which the namespace's "
+                             "PodSecurity forbids: label it pod-security.kubernetes.io/enforce="
+                             "privileged (%.200s)",
+                             why.text)
                    : tn_fail(err, why.code, "%s", why.text);
     return pods_settle(p, s, place, deadline, err);
 }

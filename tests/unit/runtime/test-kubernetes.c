@@ -86,6 +86,13 @@ static const struct {
      "\"h:1\",\"state\":{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"m\"}}}]}}",
      TN_STATUS_ERROR, TN_E_NOT_FOUND, 0, false,
      "the hand's image (kubernetes.hand_image) h:1: ErrImagePull: m"},
+    /* a gate that ends beside it comes back; before it has begun it is the end */
+    {"{\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.0.9\",\"initContainerStatuses\":[{"
+     "\"name\":\"gate\",\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]," RUNS "}}",
+     TN_STATUS_RUNNING, 0, 0, false, NULL},
+    {"{\"status\":{\"phase\":\"Failed\",\"initContainerStatuses\":[{\"name\":\"wall\",\"state\":{"
+     "\"terminated\":{\"exitCode\":1,\"message\":\"the kernel\"}}}]}}",
+     TN_STATUS_ERROR, TN_E_PEER, 0, false, "its gate ended with status 1: the kernel"},
     {ENDED("\"exitCode\":137,\"reason\":\"OOMKilled\""), TN_STATUS_ERROR, TN_E_PEER,
      TN_BLAME_MEMORY, false, "killed: out of memory (limit 128 MiB)"},
     {ENDED("\"exitCode\":137,\"reason\":\"Error\""), TN_STATUS_ERROR, TN_E_PEER, 0, false,
@@ -415,9 +422,13 @@ static void test_what_cannot_be(void **state)
         {"{\"open_files\":64}", "open_files: a pod cannot", TN_E_UNSUPPORTED},
         {"{\"file_size\":\"1m\"}", "file_size: a pod cannot", TN_E_UNSUPPORTED},
         {"{\"network\":\"host\"}", "network host", TN_E_UNSUPPORTED},
-        {"{\"network\":\"allow\"}", "network allow", TN_E_UNSUPPORTED},
-        {"{\"allow\":[\"example.org\"]}", "allow: a pod cannot", TN_E_UNSUPPORTED},
-        {"{\"secrets\":[\"X\"]}", "secrets: a pod cannot", TN_E_UNSUPPORTED},
+        {"{\"network\":\"allow\"}", "network allow: its gate comes with", TN_E_UNSUPPORTED},
+        {"{\"allow\":[\"example.org\"]}", "kubernetes.hand_image is not set", TN_E_UNSUPPORTED},
+        {"{\"network\":\"bridge\",\"secrets\":[\"X\"]}", "secrets: the network bridge of a pod has",
+         TN_E_UNSUPPORTED},
+        {"{\"network\":\"none\",\"allow\":[\"x.org\"]}", "allow: the network none of a pod has no",
+         TN_E_UNSUPPORTED},
+        {"{\"network\":\"allow\",\"ask\":true}", "ask: a pod cannot", TN_E_UNSUPPORTED},
         {"{\"user\":\"alice\"}", "user alice", TN_E_UNSUPPORTED},
         {"{\"gpus\":\"all\"}", "gpus all", TN_E_UNSUPPORTED},
         {"{\"volumes\":[\"/etc:/x\"]}", "volumes: /etc:/x", TN_E_UNSUPPORTED},
@@ -445,6 +456,73 @@ static void test_what_cannot_be(void **state)
     struct tn_error err = {0};
     assert_int_equal(pod_check(&w->config, &w->spec, &err), -1);
     assert_int_equal(err.code, TN_E_UNSUPPORTED);
+}
+
+/* Nobody in it may become who its gate is. */
+static void test_what_no_gate_holds(void **state)
+{
+    static const struct {
+        const char *spec, *setting, *words;
+    } cases[] = {
+        {"{\"user\":\"root\"}", NULL, "user root could become"},
+        {"{\"user\":\"0\"}", NULL, "user root could become"},
+        {"{\"user\":\"1879048191\"}", NULL, "this user is who its gate is known by"},
+        {"{\"isolation\":\"gvisor\"}", NULL, "isolation gvisor: its network has none"},
+        {"{\"allow\":[\"http://\"]}", NULL, "allow: "},
+        {"{}", "kubernetes.privileged", "kubernetes.privileged: it could change"},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        struct world *w = *state;
+        struct tn_error err = {0};
+        set(w, "kubernetes.hand_image", "hand:1");
+        want(w, "{\"network\":\"allow\"}");
+        assert_int_equal(pod_check(&w->config, &w->spec, NULL), 0);
+        want(w, cases[i].spec);
+        if (cases[i].setting)
+            set(w, cases[i].setting, "true");
+        assert_int_equal(pod_check(&w->config, &w->spec, &err), -1);
+        if (!strstr(err.text, cases[i].words))
+            fail_msg("expected %s, found %s", cases[i].words, err.text);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+static void test_gated_pod(void **state)
+{
+    struct world *w = *state;
+
+    set(w, "kubernetes.hand_image", "hand:1");
+    set(w, "kubernetes.hand_volume", "image"); /* there the hand is copied all the same */
+    assert_int_equal(pod_choose_network(&w->config, &w->spec), POD_NETWORK_OPEN);
+    want(w, "{\"secrets\":[\"API_KEY\"],\"env\":{\"PIP_CERT\":\"mine\"}}");
+    w->plan.network = pod_choose_network(&w->config, &w->spec);
+    assert_int_equal(w->plan.network, POD_NETWORK_GATED);
+    tn_autojson struct tn_json *pod = made(w, pod_put_pod), *secret = made(w, pod_put_secret);
+    has(pod, "metadata|labels|tendon.dev/network", "\"gated\"");
+    has(pod, "spec|initContainers|0|command",
+        "[\"/tendon-gate\",\"--pod-wall\",\"/tendon-hand\",\"--copy-to\",\"/.tendon/hand\"]");
+    has(pod, "spec|initContainers|0|securityContext|capabilities",
+        "{\"drop\":[\"ALL\"],\"add\":[\"NET_ADMIN\"]}");
+    has(pod, "spec|initContainers|1|restartPolicy", "\"Always\"");
+    has(pod, "spec|initContainers|1|securityContext|capabilities|add",
+        "[\"NET_RAW\",\"SETUID\",\"SETGID\"]");
+    has(pod, "spec|containers|0|command|0", "\"/.tendon/hand\"");
+    has(pod, "spec|containers|0|securityContext",
+        "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}");
+    /* What the gate is given is mounted by nobody else. */
+    has(pod, "spec|containers|0|volumeMounts",
+        "[{\"name\":\"hand\",\"mountPath\":\"/.tendon\",\"readOnly\":true},"
+        "{\"name\":\"workspace-volume\",\"mountPath\":\"/workspace\"},"
+        "{\"name\":\"home\",\"mountPath\":\"/home/openhands\"},"
+        "{\"name\":\"tmp\",\"mountPath\":\"/tmp\"},"
+        "{\"name\":\"hand\",\"mountPath\":\"/etc/resolv.conf\",\"subPath\":\"resolv.conf\","
+        "\"readOnly\":true}]");
+    has(secret, "stringData|SSL_CERT_FILE", "\"/.tendon/roots.pem\"");
+    has(secret, "stringData|PIP_CERT", "\"mine\"");
+    assert_memory_equal(tn_json_get_str(tn_json_get(secret, "stringData"), "API_KEY", ""),
+                        "tnsecret_api_key_", strlen("tnsecret_api_key_"));
 }
 
 /* Its own user's, unless an operator's files are mounted; no number is too large. */
@@ -511,6 +589,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_secret, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_no_gate_holds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gated_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wishes_have_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_settings_are_named, set_up, tear_down),
     };
