@@ -121,9 +121,9 @@ def tendon(world, tendon_program, wire, images):
 # What it tries, each a line: what came of it.  A connection that was accepted is one that got an answer.
 TRIES = f"""
 import ctypes, errno, os, socket, struct
-def tcp(host, port, device=None):
+def tcp(host, port, device=None, wait=8):
     s = socket.socket()
-    s.settimeout(8)
+    s.settimeout(wait)
     try:
         if device: s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
         s.connect((host, port))
@@ -171,7 +171,8 @@ def become_there():
 LOOK = """
 import glob
 needle = ({!r} + {!r}).encode()
-names = [os.path.join(top, name) for root in ("/.tendon", "/etc", "/home", "/root", "/run", "/tmp", "/workspace", "/var") for top, _, files in os.walk(root) for name in files]
+roots = ("/.tendon", "/etc", "/home", "/root", "/run", "/tmp", "/workspace", "/var")
+names = [os.path.join(top, name) for root in roots for top, _, files in os.walk(root) for name in files]
 found = []
 for name in [n for n in names if os.path.isfile(n)] + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
     try:
@@ -231,7 +232,7 @@ def test_a_pod_behind_its_gate(cluster, world, tendon, wire):
         (outside.EVIL, 80), (outside.PRIVATE, 80), (outside.METADATA, 80), ("evil.test", 80), ("10.99.0.1", 10250), ("10.0.0.1", 443),
         (NODE, 22), (outside.OTHER, 443))}  # fmt: skip
     code = "".join(f"print({text!r}, {text})\n" for text in [
-        *names.values(), f"tcp('{outside.EVIL}', 80, b'eth0')", f"udp('{outside.EVIL}', 9)", f"udp('{outside.EVIL}', 9, b'x', b'eth0')",
+        *names.values(), f"tcp('{outside.EVIL}', 80, b'eth0', 2)", f"udp('{outside.EVIL}', 9)", f"udp('{outside.EVIL}', 9, b'x', b'eth0')",
         "become()", "become_there()"])  # fmt: skip
     for line in tendon.python(box, TRIES + code + f"left('{outside.EVIL}')\nprint('left', 'closed')").splitlines():
         assert line.split()[-1] in BLOCKED, line
@@ -264,24 +265,24 @@ def test_a_pod_behind_its_gate(cluster, world, tendon, wire):
     assert not holds(tendon.said.encode(), value)
 
     # Other rules, while it runs; they outlive the gate.
-    tendon("network", box, "--allow", "evil.test", "--deny", "good.test")
-    rules = TRIES + "print(tcp('evil.test', 80), tcp('good.test', 80) != 'answer')"
-    assert tendon.python(box, rules) == "answer True"
+    tendon("network", box, "--allow", "evil.test", "--allow", f"{outside.OTHER}:80", "--deny", "good.test")
+    rules = TRIES + f"print(tcp('evil.test', 80), tcp('{outside.OTHER}', 80), tcp('good.test', 80) != 'answer')"
+    assert tendon.python(box, rules) == "answer answer True"
     kill_gate(cluster, world, box)
-    wait_until(lambda: tendon.python(box, rules, check=False) == "answer True", 60, "its gate is back")
+    wait_until(lambda: tendon.python(box, rules, check=False) == "answer answer True", 60, "its gate is back")
 
     # Dead, nothing passes; and a new pod has a new gate, with the rules and the secret.
     for _ in range(4):  # each time it is longer until it is started again
         kill_gate(cluster, world, box)
         del wire.seen[:]
-        dead = f"print(tcp('{outside.EVIL}', 80), tcp('evil.test', 80), udp('{outside.NAMES}', 53, question('evil.test')))"
+        dead = f"print(tcp('{outside.OTHER}', 80, wait=2), udp('{outside.NAMES}', 53, question('evil.test')))"
         answers = tendon.python(box, TRIES + dead).split()
         if task(cluster, world, box, "gate") is None:
             break
     assert set(answers) <= BLOCKED and not wire.reached(), (answers, wire.reached())
     tendon("stop", box)
     tendon("resume", box)
-    assert tendon.python(box, rules) == "answer True"
+    assert tendon.python(box, rules) == "answer answer True"
     assert tendon.python(box, use.format("api.test")) == "Bearer " + "*" * len(value)
 
 
@@ -293,3 +294,11 @@ def test_where_pod_security_forbids_it(cluster, world, tendon):
     refused = tendon.new("--network", "allow", check=False)
     assert refused.returncode != 0 and f"{label}=privileged" in refused.stderr and "NET_ADMIN" in refused.stderr, refused.stderr
     assert world.census() == before
+
+
+def test_without_a_gate_there_are_such_ways(tendon, wire):
+    """Otherwise the tests above would show nothing."""
+    box = tendon.new("--network", "bridge").stdout.strip()
+    ways = f"tcp('{outside.EVIL}', 80), tcp('{outside.EVIL}', 80, b'eth0'), type(udp('{outside.EVIL}', 9, b'x', b'eth0')).__name__"
+    assert tendon.python(box, TRIES + f"print({ways})") == "answer answer bytes"
+    assert outside.EVIL in wire.reached()
