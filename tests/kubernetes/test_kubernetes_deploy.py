@@ -315,9 +315,10 @@ def asked_of(cluster):
 
 
 # Granted for what this cluster is not, OpenShift and 1.35 or newer; and for what is not done here: waiting for a claim that somebody has cut
-# off from its sandbox, and for the end of a start that does not get on.
+# off from its sandbox, the end of a start that does not get on, claims from a pool, snapshots.
 ELSEWHERE = {"update secrets/finalizers", "create pods/exec"}
-RARELY = {"list persistentvolumeclaims", "watch persistentvolumeclaims", "list events"}
+RARELY = {"list persistentvolumeclaims", "watch persistentvolumeclaims", "list events", "patch secrets",
+          *(f"{verb} volumesnapshots" for verb in ("get", "list", "watch", "create", "delete"))}  # fmt: skip
 
 
 def test_every_verb_is_used(cluster, service):

@@ -1,5 +1,6 @@
 """tendon itself on a cluster: made, used and removed; killed in the middle, and cleaned up after."""
 
+import json
 import signal
 import subprocess
 
@@ -57,3 +58,25 @@ def test_killed_in_the_middle_of_a_create(world, tendon, when):
     tendon("gc")
     assert world.census() == before
     world.cluster.kubectl("delete", "secret", theirs["metadata"]["name"], namespace=world.namespace)
+
+
+def test_doctor_tries_the_hands_image(world, tendon):
+    """What it finds is what a sandbox would; it leaves nothing. Without --runtime it makes nothing at all."""
+    def findings(*words):
+        process = tendon.start("doctor", "--json", *words)
+        with process:
+            out, err = process.communicate(timeout=120)
+        assert process.returncode == 1 - ("--runtime" not in words), (out, err)
+        (found,) = [one for one in json.loads(out) if one["runtime"] == "kubernetes"]
+        return {f["what"]: f for f in found["findings"]}
+
+    tendon.env = {**tendon.env, "TENDON_KUBERNETES_HAND_IMAGE": "missing.invalid/hand:1"}
+    before = world.census()
+    hand = findings("--runtime", "kubernetes")["hand"]
+    assert hand["needed"] and not hand["good"] and "missing.invalid/hand:1" in hand["detail"], hand
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
+    world.cluster.kubectl("create", "--filename=-", namespace=world.namespace, input=json.dumps(quota))
+    wait_until(lambda: not findings()["quota"]["good"], 30, "the quota is counted")
+    found = findings("--runtime", "kubernetes")
+    assert found["quota"]["detail"] == "0 of 0 pods" and "exceeded quota" in found["hand"]["detail"], found
+    assert world.census() == before
