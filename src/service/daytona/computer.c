@@ -9,11 +9,10 @@
 #define INPUT "/v1/browser/input"
 enum { PICTURE_MAX = 32 << 20, WHEEL = 100, CLICKS_MAX = 10, CHORD_MAX = 8 };
 
-static const char greet[] =
-    "{\"action\":{\"action\":\"browse_interactive\",\"timeout\":30,\"args\":{\"browser_actions\":"
-    "\"goto(\\\"data:text/html,<title>New tab</title><body style='font:20px sans-serif;margin:80px'>"
-    "<form onsubmit='location=/^[a-z]+:/.test(u.value)?u.value:`http://${u.value}`;return false'>"
-    "Address: <input id=u size=70 autofocus style='font:inherit'></form>\\\")\"}}}";
+#define ADDRESS                                                                                    \
+    "goto(\"data:text/html,<title>New tab</title><body style='font:20px sans-serif;margin:80px'>"  \
+    "<form onsubmit='location=/^[a-z]+:/.test(u.value)?u.value:`http://${u.value}`;return false'>" \
+    "Address: <input id=u size=70 autofocus style='font:inherit'></form>\")"
 
 /* --- the browser ----------------------------------------------------------------------------- */
 
@@ -68,22 +67,38 @@ static void reply_processes(struct daytona_call *c, bool running)
     tn_http_reply_json(c->x, 200, &json);
 }
 
+/* What keys of a page do not do, as an action. */
+static int perform(struct daytona_call *c, const char *calls, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf answer = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
+    const struct act_how how = {.request = request_id(c->x), .watch = tn_http_fd(c->x)};
+    struct act_news news = {0};
+    struct tn_jw w = tn_jw(&body);
+
+    tn_buf_puts(&body, "{\"action\":{\"action\":\"browse_interactive\",\"timeout\":30,\"args\":"
+                       "{\"browser_actions\":");
+    tn_jw_str(&w, calls);
+    tn_buf_puts(&body, "}}}");
+    int status = act(c->b, caller_of(c->x), tn_buf_str(&body), body.len, &how, &news, &answer, err);
+    if (status < 0 || status == 200)
+        return status < 0 ? -1 : 0;
+    return tn_fail(err, TN_E_CONFLICT, "this waits for somebody's confirmation");
+}
+
 /* A page that nobody has used yet is the one with the field; where no action may open that, it is
  * empty. */
 static int start(struct daytona_call *c)
 {
     tn_autobuf struct tn_buf answer = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
-    const struct act_how how = {.request = request_id(c->x), .watch = tn_http_fd(c->x)};
     tn_autojson struct tn_json *list = NULL;
-    struct act_news news = {0};
     bool running;
 
     if (ask(c, "POST", "/v1/plugins/browser/start", NULL, &answer) || pages(c, &list, &running))
         return -1;
     const struct tn_json *first = tn_json_at(tn_json_get(list, "pages"), 0);
-    tn_buf_reset(&answer);
     if (!first || strcmp(tn_json_get_str(first, "url", ""), "about:blank") == 0)
-        act(c->b, caller_of(c->x), greet, sizeof greet - 1, &how, &news, &answer, NULL);
+        perform(c, ADDRESS, NULL);
     return 0;
 }
 
@@ -455,6 +470,35 @@ static char *next_key(char **at)
     return n ? key : NULL;
 }
 
+/* Keys that are a browser's own, which has none around its pages here.  False: none of these. */
+static bool shortcut(struct inputs *in, const char *key)
+{
+    static const struct {
+        int modifiers;
+        const char *key, *calls;
+    } rows[] = {{2, "t", "new_tab()\n" ADDRESS},
+                {2, "w", "tab_close()"},
+                {1, "ArrowLeft", "go_back()"},
+                {1, "ArrowRight", "go_forward()"},
+                {2, "l", ADDRESS}};
+    tn_autojson struct tn_json *place = NULL;
+    struct tn_error err = {0};
+    size_t i = 0;
+
+    while (i < TN_COUNT(rows) &&
+           (in->modifiers != rows[i].modifiers || strcasecmp(key, rows[i].key) != 0))
+        i++;
+    if (i == TN_COUNT(rows))
+        return false;
+    if (ask_json(in->c, "POST", INPUT, NULL, &place)) /* it runs */
+        return true;
+    if (perform(in->c, rows[i].calls, &err))
+        reply_error(in->c->x, &err);
+    else
+        tn_http_reply(in->c->x, 200, "application/json", "{}", 2);
+    return true;
+}
+
 /* Keys one after the other, those before held meanwhile; or one with modifiers. */
 static void press(struct daytona_call *c)
 {
@@ -472,6 +516,8 @@ static void press(struct daytona_call *c)
         in.modifiers |= bit;
         put_key(&in, held[n++], true);
     }
+    if (n && shortcut(&in, held[n - 1]))
+        return;
     while (n-- > 0)
         put_key(&in, held[n], false);
     finish(&in);
