@@ -38,7 +38,7 @@ def test_a_story(world, service):
     assert runtime.inside("GET", "/alive").status == 503
     again = RemoteRuntime(service, key, "story").connect()
     assert (again.runtime_id, ("POST", "/resume", 200) in again.calls) == (runtime.runtime_id, True)
-    assert again.act("cat notes.txt; echo $FROM_THE_CLIENT") == "hello\nyes"
+    assert again.act("cat notes.txt; echo $FROM_THE_CLIENT") == "helloyes"
     again.close()
     assert again.call("GET", "/sessions/story").status == 404
     assert world.census() == before
