@@ -189,6 +189,7 @@ def test_service_makes_pods(cluster, service):
     pod = pod_of(cluster, box)
     assert pod["metadata"]["labels"]["tendon.dev/network"] == "none" and not pod["spec"].get("initContainers")
     assert service.runs(box) == "1000"
+    assert service.call("GET", f"/v1/sandboxes/{box}")[1]["isolation"]["reached_by"] == "the pod's address"
     service.remove(box)
 
 
