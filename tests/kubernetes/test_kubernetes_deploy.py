@@ -229,6 +229,7 @@ def test_upgrade_with_a_sandbox_at_work(cluster, service):
     before = pod_of(cluster, box)
     assert before["metadata"]["labels"]["tendon.dev/network"] == "none" and not before["spec"].get("initContainers")
     assert service.runs(box, "cd /tmp; kept=yes; id -u") == "1000", "the namespace enforces `restricted`"
+    assert service.call("GET", f"/v1/sandboxes/{box}")[1]["isolation"]["reached_by"] == "the pod's address"
     work = {"action": {"action": "run", "args": {"command": "until [ -e stop ]; do date +%s.%N; sleep 0.1; done >beats"}}}
     caller = threading.Thread(target=try_call, args=(service, "POST", f"/v1/sandboxes/{box}/actions", work))
     caller.start()
