@@ -1,6 +1,7 @@
 /* One cluster: who we are there now, and the connections that were made by it. */
 #include "kube/kube-impl.h"
 
+#include "base/error-hide.h"
 #include "base/thread.h"
 
 /* However often a server refuses us, credentials are renewed no more often than this. */
@@ -59,6 +60,13 @@ static bool same_access(const struct kube_access *a, const struct kube_access *b
            same_text(a->proxy, b->proxy) && a->insecure == b->insecure;
 }
 
+/* The reason is a matter of whoever runs this: files and programs of his. */
+static struct kube_access *no_access(struct tn_error *err)
+{
+    tn_error_hide(err, "the login to the cluster does not work");
+    return NULL;
+}
+
 /* --- renewal ---------------------------------------------------------------------------------- */
 
 /* Reads and asks everything again.  The cluster must be the one that it was. */
@@ -73,7 +81,7 @@ static struct kube_access *read_again(const struct kube *k, int64_t deadline, st
     else if (a && (!a->plugin || kube_plugin(a, deadline, err) == 0))
         return a;
     kube_access_free(a);
-    return NULL;
+    return no_access(err);
 }
 
 static void drop(struct kube_seat *s)
@@ -174,8 +182,10 @@ struct kube *kube_open(const struct kube_options *options, struct tn_error *err)
 {
     struct kube_access *a = kube_access_read(options, err);
 
-    if (!a)
+    if (!a) {
+        no_access(err);
         return NULL;
+    }
     struct kube *k = tn_calloc(1, sizeof *k);
     k->first = a;
     k->renewed = -TN_SECOND * 3600;

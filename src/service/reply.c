@@ -33,7 +33,9 @@ static int reply_problem(struct tn_http_exchange *x, int status, const char *cod
 int reply_status(struct tn_http_exchange *x, int status, const char *code, const char *detail)
 {
     surface_reply_fn vendor = surface_reply(x);
+    tn_autofree char *hidden = front_hide_paths(x, detail);
 
+    detail = hidden ? hidden : detail;
     if (vendor)
         return vendor(x, status, code, detail);
     return wants_problem(x) ? reply_problem(x, status, code, detail)

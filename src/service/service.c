@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/error-hide.h"
 #include "base/file-lock.h"
 #include "base/log.h"
 #include "base/proc.h"
@@ -268,11 +269,17 @@ static int start(struct tn_service *s, struct tn_error *err)
     return open_http(s, err);
 }
 
+static void note_hidden(const char *instead, const char *text)
+{
+    tn_log(TN_LOG_WARN, instead, tn_log_str("error", text));
+}
+
 struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_service_options *options,
                                     struct tn_error *err)
 {
     struct tn_service *s = tn_calloc(1, sizeof *s);
 
+    tn_error_hidden_to(note_hidden);
     tn_proc_no_core(); /* secrets of tenants come in requests */
     s->rt = rt;
     s->options = options;

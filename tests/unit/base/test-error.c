@@ -2,10 +2,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
-#include "base/error.h"
+#include "base/error-hide.h"
 
 static void test_every_code_has_a_row(void **state)
 {
@@ -99,9 +100,35 @@ static void test_asprintf(void **state)
     assert_string_equal(text, "7-x");
 }
 
+static char heard[512];
+
+static void hear(const char *instead, const char *text)
+{
+    snprintf(heard, sizeof heard, "%s <- %s", instead, text);
+}
+
+/* Whoever runs a program reads all of it; others what is said instead. */
+static void test_hidden(void **state)
+{
+    struct tn_error err;
+
+    tn_fail(&err, TN_E_DENIED, "/home/me/login ended with 1: no such profile");
+    tn_error_hide(&err, "the login does not work");
+    assert_string_equal(err.text, "/home/me/login ended with 1: no such profile");
+    tn_error_hidden_to(hear);
+    tn_error_hide(&err, "the login does not work");
+    tn_error_hide(NULL, "nothing");
+    tn_error_hidden_to(NULL);
+    assert_string_equal(err.text, "the login does not work");
+    assert_int_equal(err.code, TN_E_DENIED);
+    assert_string_equal(heard,
+                        "the login does not work <- /home/me/login ended with 1: no such profile");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hidden),
         cmocka_unit_test(test_every_code_has_a_row),
         cmocka_unit_test(test_fail_fills_and_returns),
         cmocka_unit_test(test_errno_decides_the_code),
