@@ -315,10 +315,12 @@ def asked_of(cluster):
     return calls
 
 
-# Granted for what this cluster is not, OpenShift and 1.35 or newer; and for what is not done here: waiting for a claim that somebody has cut
-# off from its sandbox, the end of a start that does not get on, claims from a pool, snapshots.
+# Granted for what this cluster is not, OpenShift and 1.35 or newer; and for what is not done here: removing a claim that somebody has cut
+# off from its sandbox, the end of a start that does not get on, claims from a pool, pods whose addresses lead nowhere, snapshots.
 ELSEWHERE = {"update secrets/finalizers", "create pods/exec"}
-RARELY = {"list persistentvolumeclaims", "watch persistentvolumeclaims", "list events", "patch secrets",
+RARELY = {"list events", "patch secrets",
+          *(f"{verb} persistentvolumeclaims" for verb in ("list", "watch", "delete")),
+          *(f"{verb} pods/proxy" for verb in ("get", "create", "update", "delete")),
           *(f"{verb} volumesnapshots" for verb in ("get", "list", "watch", "create", "delete"))}  # fmt: skip
 
 
