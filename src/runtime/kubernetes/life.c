@@ -381,7 +381,7 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
         return 0;
     if (owner)
         failed = *note.warm ? pods_delete_unchanged(p, owner, deadline, &why[0])
-                      : pods_delete(p, "secrets", secret, pods_uid(owner), deadline, &why[0]);
+                            : pods_delete(p, "secrets", secret, pods_uid(owner), deadline, &why[0]);
     if (failed < 0 && *note.warm)
         return tn_fail(err, why[0].code, "%s", why[0].text);
     int64_t soon = tn_deadline_in(COLLECT_SECONDS);

@@ -138,10 +138,10 @@ int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, stru
 
 /* What is noted in place.ref. */
 struct pod_note {
-    bool stopped; /* by us */
-    bool proxied; /* its address does not lead there from here */
+    bool stopped;  /* by us */
+    bool proxied;  /* its address does not lead there from here */
     char warm[64]; /* while it waits in a pool: the version of its Secret; else "" */
-    char uid[64]; /* of its pod, "" when that is not known: any with our marks is taken */
+    char uid[64];  /* of its pod, "" when that is not known: any with our marks is taken */
 };
 void pods_read_note(const struct tn_subject *s, struct pod_note *out);
 
