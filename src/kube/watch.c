@@ -11,7 +11,7 @@
 
 enum {
     OBJECT_MAX = 8 << 20, /* a server stores 1.5 MB at most */
-    PAGE = 100, /* of Secrets of 1.4 MB each: less than an answer may be */
+    PAGE = 100,           /* of Secrets of 1.4 MB each: less than an answer may be */
     VERSION_MAX = 64,
     FAULTS_MAX = 64 << 10,
     WATCH_SECONDS = 300, /* then the server ends it, and it goes on from the last version */
