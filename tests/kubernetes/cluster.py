@@ -124,24 +124,17 @@ KUBELET = {
     "resolvConf": "",
 }
 
-# Who changed what, and what one user asked for.
+# Who changed what, and what one user and the service of deploy/ asked for.
+SERVICE = "system:serviceaccount:tendon:tendon"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]}, {"level": "Metadata", "users": ["tendon"]}, {"level": "None"}],
+    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]}, {"level": "Metadata", "users": ["tendon", SERVICE]}, {"level": "None"}],
 }
 
 # A file of tokens has who they are of. The first is an administrator, the others have what a test gives them.
 USERS = {"admin": "system:masters", "tendon": "sandboxes", "nobody": "strangers"}
-
-# What the service of deploy/ asks for.
-AUDIT = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": ["system:serviceaccount:tendon:tendon"]}, {"level": "None"}],
-}
 
 PLUGIN = """#!/bin/sh
 printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$TOKEN"
@@ -320,8 +313,6 @@ class Cluster:
             f"--audit-policy-file={self.base}/audit.json",
             f"--audit-log-path={self.base}/audit.log",
             "--kubelet-preferred-address-types=InternalIP",
-            f"--audit-policy-file={self.base}/audit.json",
-            f"--audit-log-path={self.base}/audit.log",
         )
 
     def run_forward(self):
