@@ -11,7 +11,7 @@
 
 enum {
     OBJECT_MAX = 8 << 20, /* a server stores 1.5 MB at most */
-    PAGE = 500,
+    PAGE = 100,           /* of Secrets of 1.4 MB each: less than an answer may be */
     VERSION_MAX = 64,
     FAULTS_MAX = 64 << 10,
     WATCH_SECONDS = 300, /* then the server ends it, and it goes on from the last version */
@@ -358,7 +358,7 @@ static int watch(struct kube *k, const char *target, bool cuts, kube_change_fn f
                 *err = why;
             return -1;
         }
-        if (r < 0 && cuts && fn(KUBE_CUT, NULL, ctx))
+        if (cuts && (r < 0 || w.fed == KUBE_STALE) && fn(KUBE_CUT, NULL, ctx))
             return 0;
         if (r < 0 && listing)
             w.fed = KUBE_STALE;

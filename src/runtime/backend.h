@@ -216,9 +216,10 @@ struct tn_backend {
                   struct tn_error *err);
 
     /* One that was made warm is the caller's from now on, also before those who can reach it and
-     * have another store.  *ref is what its ref becomes, NULL: it stays.  TN_E_CONFLICT: another was
-     * quicker, or it has ended; driving it to GONE then touches nothing of others.  NULL: what the
-     * store says is enough. */
+     * have another store.  *ref is what its ref becomes, NULL: it stays; 1: again, when the store has
+     * that.  0 at once for what is claimed already.  TN_E_CONFLICT: another was quicker, or it has
+     * ended; driving it to GONE then touches nothing of others: TN_E_GONE while another has it.
+     * NULL: what the store says is enough. */
     int (*claim)(void *engine, const struct tn_subject *subject, char **ref, int64_t deadline,
                  struct tn_error *err);
 

@@ -108,6 +108,8 @@ static void reclaim_row(size_t i, void *ctx)
     tn_autosandbox struct tn_sandbox *sb = tn_sandbox_from_record(s->rt, &now, &why);
     if (sb && !tn_sandbox_erase(sb, sb->backend->elsewhere ? soon(s) : s->deadline, &why))
         reclaimed(s, found->id, reason);
+    else if (sb && sb->backend->claim && why.code == TN_E_GONE)
+        return; /* it is another's: its row says so, until it is gone */
     else if (s->force && !tn_sandbox_abandon(s->rt, found, NULL))
         reclaimed(s, found->id, "forgotten: its runtime cannot be asked and may still have it");
     else

@@ -110,7 +110,10 @@ static int remove_warm(struct tn_runtime *rt, const struct tn_record *found, int
     if (tn_store_find(rt->store, found->id, &record, err))
         return -1;
     tn_autosandbox struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, err);
-    return sb && !tn_sandbox_drive(sb, TN_GOAL_GONE, deadline, err) ? 1 : -1;
+    if (sb && !tn_sandbox_drive(sb, TN_GOAL_GONE, deadline, err))
+        return 1;
+    tn_store_disown(rt->store, found->id, NULL); /* gc tries again */
+    return -1;
 }
 
 struct drain {

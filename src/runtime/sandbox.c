@@ -312,20 +312,29 @@ static bool usable(struct tn_sandbox *sb, int64_t deadline)
            sb->record.status == TN_STATUS_RUNNING && tn_sandbox_client(sb, deadline, NULL);
 }
 
+/* Under its lock. */
+static int take(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    int more = sb->backend->claim && !sb->record.pool;
+
+    while (more > 0) {
+        struct tn_subject subject = tn_sandbox_subject(sb);
+        tn_autofree char *ref = NULL;
+        more = sb->backend->claim(sb->engine, &subject, &ref, deadline, err);
+        if (ref && tn_store_ref(sb->rt->store, sb->record.id, ref, err))
+            return -1;
+        if (ref)
+            set(&sb->record.ref, ref);
+    }
+    return more;
+}
+
 int tn_sandbox_take(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
 {
-    struct tn_subject subject = tn_sandbox_subject(sb);
-    tn_autofree char *ref = NULL;
-
     if (!sb->backend->claim)
         return 0;
-    tn_autofd int lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
-    if (lock < 0 || sb->backend->claim(sb->engine, &subject, &ref, deadline, err))
-        return -1;
-    if (!ref)
-        return 0;
-    set(&sb->record.ref, ref);
-    return tn_store_ref(sb->rt->store, sb->record.id, ref, err);
+    tn_autofd int lock = tn_sandbox_hold(sb, deadline, err);
+    return lock < 0 ? -1 : take(sb, deadline, err);
 }
 
 void tn_sandbox_take_name(struct tn_sandbox *sb)
@@ -337,9 +346,10 @@ void tn_sandbox_take_name(struct tn_sandbox *sb)
         sb->backend->rename(sb->engine, &subject, tn_deadline_in(NAME_SECONDS), NULL);
 }
 
-/* A warm one, verified; NULL when there is none.  The record says what it becomes. */
+/* A warm one, verified; NULL when there is none, or with *err when none may be claimed.  The record
+ * says what it becomes. */
 static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *as,
-                                const struct tn_spec *spec, int64_t deadline)
+                                const struct tn_spec *spec, int64_t deadline, struct tn_error *err)
 {
     char digest[17];
 
@@ -347,12 +357,13 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
     /* A service counts what it hands out: those that it keeps are its clients'. */
     if (tn_store_is_served(rt->store, as->runtime, digest, NULL) != 0)
         return NULL;
-    for (;;) {
+    for (int tries = 0; tries < TN_WARM_TRIES && err->code != TN_E_DENIED; tries++) {
         struct tn_record record = {0};
+        *err = (struct tn_error){0};
         if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)
             return NULL;
         struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, NULL);
-        if (sb && !tn_sandbox_take(sb, deadline, NULL) && usable(sb, deadline) &&
+        if (sb && !tn_sandbox_take(sb, deadline, err) && usable(sb, deadline) &&
             !disown(sb, NULL)) {
             tn_sandbox_take_name(sb);
             return sb;
@@ -361,6 +372,7 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
             tn_sandbox_drive(sb, TN_GOAL_GONE, tn_deadline_in(CLEAR_SECONDS), NULL);
         tn_sandbox_free(sb);
     }
+    return NULL;
 }
 
 static const char *runtime_name(const struct tn_runtime *rt, const struct tn_spec *spec)
@@ -444,10 +456,14 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
 
     if (prepare(rt, spec, &record, err))
         return NULL;
-    struct tn_sandbox *warm = claim(rt, &record, spec, deadline);
-    if (warm) {
+    struct tn_error why = {0};
+    struct tn_sandbox *warm = claim(rt, &record, spec, deadline, &why);
+    if (warm || why.code == TN_E_DENIED) {
         tn_record_done(&record);
-        tell(warm, TN_RUNTIME_RUNTIME_STARTED);
+        if (warm)
+            tell(warm, TN_RUNTIME_RUNTIME_STARTED);
+        else if (err)
+            *err = why;
         return warm;
     }
     tn_sandbox_expect(rt, spec);
@@ -528,9 +544,15 @@ int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t de
 
     if (lock < 0)
         tn_sandbox_reload(sb, NULL);
+    struct tn_error why = {0};
+    int taken = lock < 0 ? 0 : take(sb, deadline, &why);
     struct tn_subject subject = tn_sandbox_subject(sb);
     *p = (struct tn_place){0};
-    if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
+    if (taken < 0 && why.code == TN_E_CONFLICT)
+        p->status = TN_STATUS_MISSING; /* it is another's */
+    else if (taken < 0)
+        return tn_fail(err, why.code, "sandbox %s: %s", sb->record.id, why.text);
+    else if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
         return tn_error_context(err, "sandbox %s", sb->record.id);
     bool news = differs(&sb->record, p);
     set_place(&sb->record, p);
@@ -572,8 +594,17 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
     }
     if (goal == TN_GOAL_GONE) {
         tn_ledger_free(TN_TAKE_PTR(sb->ledger));
-        return tn_sandbox_erase(sb, deadline, err);
+        if (!tn_sandbox_erase(sb, deadline, &why))
+            return 0;
+        /* Without its row it would be a stray, and gc would end what another uses. */
+        if (sb->backend->claim && why.code == TN_E_GONE)
+            return tn_store_disown(sb->rt->store, sb->record.id, err);
+        if (err)
+            *err = why;
+        return -1;
     }
+    if (take(sb, deadline, err))
+        return -1;
 
     struct tn_subject subject = tn_sandbox_subject(sb);
     bool start = goal == TN_GOAL_RUNNING, turn = turns(sb->record.status, goal);

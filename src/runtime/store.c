@@ -349,6 +349,14 @@ int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, stru
                           "tii", id, (int64_t)owner.pid, (int64_t)owner.start));
 }
 
+int tn_store_disown(struct tn_store *s, const char *id, struct tn_error *err)
+{
+    return done(tn_db_run(s->db, err,
+                          "UPDATE sandbox SET name = NULL, owner_pid = ?2, owner_start = 0,"
+                          " boot = boot_id() WHERE id = ?1",
+                          "ti", id, (int64_t)tn_owner_self().pid));
+}
+
 int tn_store_ref(struct tn_store *s, const char *id, const char *ref, struct tn_error *err)
 {
     return done(tn_db_run(s->db, err, "UPDATE sandbox SET ref = ?2 WHERE id = ?1", "tt", id, ref));

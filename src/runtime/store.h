@@ -79,6 +79,8 @@ int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *pl
 int tn_store_spec(struct tn_store *s, const char *id, const char *spec, struct tn_error *err);
 /* Who it must not outlive from now on; pid 0: nobody. */
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
+/* It is gc's from now on, and has no name. */
+int tn_store_disown(struct tn_store *s, const char *id, struct tn_error *err);
 /* The sandbox was used just now. */
 int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
 /* Whether a service keeps warm sandboxes of that kind, for clients of its own: 1, 0, or -1. */

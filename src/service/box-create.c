@@ -22,6 +22,7 @@ struct birth {
     const struct box_wish *wish;
     struct tn_spec spec; /* of its sandbox */
     bool warm;           /* it was claimed from a pool */
+    bool cold;           /* it is not to be: enough were lost */
     bool found;          /* the idempotency key was used before, for this box: */
     char first[11];
     char *digest;
@@ -120,7 +121,7 @@ static int take_warm(struct birth *birth, struct tn_error *err)
     tn_autorecord struct tn_record record = {0};
     struct box *b = birth->b;
 
-    if (b->parent)
+    if (b->parent || birth->cold)
         return 0;
     int found = tn_sandbox_claim(b->s->rt, &birth->spec, &record, err);
     if (found != 1)
@@ -252,12 +253,11 @@ static bool let_live(struct box *b, bool warm)
 static int be_unborn(struct tn_db *db, void *ctx, struct tn_error *err)
 {
     struct box *b = ctx;
-    const struct tn_owner nobody = {.pid = tn_owner_self().pid};
 
     if (tn_db_run(db, err, "DELETE FROM idempotency WHERE box = ?", "t", b->names.id) < 0 ||
         tn_db_run(db, err, "DELETE FROM box WHERE id = ?", "t", b->names.id) < 0)
         return -1;
-    return tn_store_own(tn_runtime_store(b->s->rt), b->names.id, nobody, err);
+    return tn_store_disown(tn_runtime_store(b->s->rt), b->names.id, err);
 }
 
 /* What can never work is the caller's mistake, and nothing is made of it. */
@@ -272,11 +272,11 @@ static int can_be(const struct box *b, const struct tn_spec *spec, struct tn_err
 
 /* Takes the box that is to be.  *lost: its warm one went to another, and there is no box; again. */
 static struct box *give_birth(struct box *given, const struct caller *who,
-                              const struct box_wish *wish, bool *again, bool *lost,
+                              const struct box_wish *wish, bool cold, bool *again, bool *lost,
                               struct tn_error *err)
 {
     autobox struct box *b = given;
-    struct birth birth = {.b = b, .wish = wish};
+    struct birth birth = {.b = b, .wish = wish, .cold = cold};
     struct box *result = NULL;
 
     *lost = false;
@@ -309,13 +309,15 @@ static struct box *give_birth(struct box *given, const struct caller *who,
 struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
                        bool *again, struct tn_error *err)
 {
-    for (bool lost = true; lost;) { /* each has one warm one less to lose */
+    bool lost = true;
+
+    for (int tries = 0; lost; tries++) { /* what is not warm is not lost */
         struct box *b = box_new(s);
         if (fill_in(b, who, wish, bounds_settle, err)) {
             box_release(b);
             return NULL;
         }
-        b = give_birth(b, who, wish, again, &lost, err);
+        b = give_birth(b, who, wish, tries >= TN_WARM_TRIES, again, &lost, err);
         if (!lost)
             return b;
     }
@@ -376,7 +378,7 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     child->parent = tn_strdup(b->names.id);
     child->snapshot = tn_strdup_or_null(snapshot);
     bool lost; /* none of a pool: never */
-    return give_birth(child, who, &inherited, NULL, &lost, err);
+    return give_birth(child, who, &inherited, true, NULL, &lost, err);
 }
 
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,

@@ -111,7 +111,8 @@ static void failed(struct box *b, enum life_work work, uint64_t order, const str
         box_look_at_sandbox(b);
         pthread_mutex_lock(&b->lock);
     } else {
-        box_happened(b, life_works[work].failure, cause_of(why, b->blame), why->text);
+        box_happened(b, b->lost ? EVENT_MISSING : life_works[work].failure, cause_of(why, b->blame),
+                     why->text);
         b->unstarted = work == WORK_START;
     }
     give_up(b, order, why);

@@ -125,13 +125,14 @@ KUBELET = {
 }
 
 # Who changed what, and what one user and the service of deploy/ asked for.
+SERVICE = "system:serviceaccount:tendon:tendon"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
-        {"level": "Metadata", "users": ["tendon", "system:serviceaccount:tendon:tendon"]},
+        {"level": "Metadata", "users": ["tendon", SERVICE]},
         {"level": "None"},
     ],
 }

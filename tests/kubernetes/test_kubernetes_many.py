@@ -81,6 +81,16 @@ def forbid_pods(world, count):
     wait_until(lambda: world.cluster.get(path).get("status", {}).get("used"), what="the quota counts")
 
 
+def forget_claim(service, box, word):
+    """As if the service had been killed after a PATCH with that word, before it knew of it; starts it again."""
+    service.kill()
+    with contextlib.closing(sqlite3.connect(f"{service.state}/tendon.db")) as database:
+        (ref,) = database.execute("SELECT ref FROM sandbox WHERE id = ?", (box,)).fetchone()
+        database.execute("UPDATE sandbox SET ref = ? WHERE id = ?", (json.dumps({**json.loads(ref), "warm": "1", "claim": word}), box))
+        database.commit()
+    service.start()
+
+
 def test_a_warm_pod_has_one_owner(world, service):
     fill(service, 5)
     ids = warm(world, service)
@@ -100,13 +110,13 @@ def test_a_warm_pod_has_one_owner(world, service):
 
         # One that somebody removes at this moment is nobody's.
         world.cluster.kubectl("delete", "secret", f"openhands-runtime-{ids[2]}-key", "--wait=false", "--cascade=foreground", namespace=world.namespace)
-        made = []
-        threads = [threading.Thread(target=lambda who=who: made.append(make(who.client(), image="box:1"))) for who in (service, twin)]
+        made = {}
+        threads = [threading.Thread(target=lambda who=who: made.update({who: make(who.client(), image="box:1")})) for who in (service, twin)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert sorted(box["id"] for box in made) == sorted(ids[3:])
+        assert sorted(box["id"] for box in made.values()) == sorted(ids[3:])
         assert "hello" in run(service.client(), mine, "echo hello")["content"]
 
         # Three writes make it, one takes it, one removes it.
@@ -115,6 +125,20 @@ def test_a_warm_pod_has_one_owner(world, service):
         assert writes(world, ids[0]) == [("create", "secrets"), ("create", "persistentvolumeclaims"), ("create", "pods"),
                                          ("patch", "secrets"), ("delete", "secrets")]  # fmt: skip
         assert [w for w in writes(world, ids[1]) if w[0] == "patch"] == [("patch", "secrets")]
+
+        # A start collects what is nobody's: what was lost to the other is not.
+        box = made[service]
+        secret = f"openhands-runtime-{box['id']}-key"
+        word = world.cluster.get(f"/api/v1/namespaces/{world.namespace}/secrets/{secret}")["metadata"]["annotations"]["tendon.dev/claimed"]
+        # Killed between a PATCH and the note that it was done: the word says whose it was.
+        forget_claim(service, box["id"], "another")
+        wait_until(lambda: service.client().get(at(box)).ok().json["state"] == "missing", seconds=30, what="it is another's")
+        forget_claim(service, box["id"], word)
+        wait_until(lambda: service.client().get(at(box)).ok().json["state"] == "running", seconds=30, what="it is ours")
+        forget_claim(service, box["id"], word)
+        service.client().delete(at(box)).ok(204)
+        wait_until(lambda: secret not in world.names("secrets"), seconds=60, what="it is gone")
+        assert "hello" in run(twin.client(), theirs, "echo hello")["content"]
         world.cluster.kubectl("delete", "resourcequota", "full", namespace=world.namespace)
     finally:
         twin.kill()
@@ -156,4 +180,16 @@ def test_one_watch_for_all(world, service):
     wait_until(lambda: client.get(at(boxes[0])).ok().json["state"] == "error", seconds=30, what="the end of its pod is known")
     assert client.get(at(boxes[1])).ok().json["state"] == "running"
     assert "still" in run(client, boxes[1], "echo still")["content"]
+
+    # Rights that were away for a while: the next watch does not tell what ended meanwhile.
+    name = f"openhands-runtime-{boxes[1]['id']}"
+    uid = lambda: world.cluster.get(f"/api/v1/namespaces/{world.namespace}/pods/{name}").get("metadata", {}).get("uid")  # noqa: E731
+    before, heard = uid(), len(watches())
+    world.cluster.kubectl("delete", "rolebinding", "tendon", namespace=world.namespace)
+    world.cluster.restart("forward")
+    world.cluster.kubectl("delete", "pod", name, "--now", namespace=world.namespace)
+    world.cluster.kubectl("create", "rolebinding", "tendon", "--clusterrole=admin", "--user=tendon", namespace=world.namespace)
+    wait_until(lambda: len(watches()) >= heard + 2, seconds=60, what="both watches are back")
+    client.post(at(boxes[1], "/resume")).ok()  # it is looked at
+    wait_until(lambda: uid() not in (None, before), seconds=60, what="it has a pod again")
     world.as_user("admin")

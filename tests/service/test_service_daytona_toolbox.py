@@ -431,6 +431,7 @@ def test_cells(alice, box):
 def test_no_language_servers_and_no_desktop(toolbox):
     answer = toolbox.post("/lsp/start", {"languageId": "cobol", "pathToProject": "/"}).ok(400).json
     assert answer["code"] == "LSP_SERVER_NOT_INITIALIZED" and answer["source"] == "DAYTONA_DAEMON"
+    toolbox.post("/computeruse/mouse/scroll", {"x": 1e300, "y": 0, "amount": 1e17}).ok(503)
     toolbox.get("/computeruse/mouse/position").ok(503)
     toolbox.post("/computeruse/recordings/start").ok(503)
     assert toolbox.get("/computeruse/process-status").ok().json == {"status": "inactive"}

@@ -64,6 +64,7 @@ static struct tn_chrome *start(struct browser *b, int64_t deadline, struct tn_er
     if (c) {
         tn_backoff_good(&b->backoff);
         b->starts++;
+        b->held = (struct browser_held){0}; /* the one before was told to press, not this one */
         b->chrome = chrome_ref(c);
     } else if (err->code != TN_E_NOT_FOUND) { /* to look again costs nothing */
         tn_backoff_bad(&b->backoff);

@@ -6,16 +6,19 @@
 #include "runtime/kubernetes/pods.h"
 #include "runtime/owner.h"
 
-enum { CLAIM_TRIES = 8 }; /* against changes that leave it warm: somebody's annotations */
-
-bool pods_is_warm(const struct tn_json *secret)
+enum pod_whose pods_whose(const struct pod_note *note, const struct tn_json *secret)
 {
-    return tn_json_has(tn_json_get(tn_json_get(secret, "metadata"), "labels"), POD_WARM);
+    const struct tn_json *metadata = tn_json_get(secret, "metadata");
+    const char *word = tn_json_get_str(tn_json_get(metadata, "annotations"), POD_CLAIMED, "");
+
+    if (!*note->warm || (*note->claim && strcmp(word, note->claim) == 0))
+        return POD_OURS;
+    return tn_json_has(tn_json_get(metadata, "labels"), POD_WARM) ? POD_WAITS : POD_TAKEN;
 }
 
 /* How the Secret is after a conflict: 1 it is ours, 0 still warm (with its version), -1. */
-static int look_again(const struct pods *p, const struct tn_subject *s, const char *token,
-                      char **version, int64_t deadline, struct tn_error *err)
+static int look_again(const struct pods *p, const struct tn_subject *s, struct pod_note *note,
+                      int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
@@ -24,18 +27,18 @@ static int look_again(const struct pods *p, const struct tn_subject *s, const ch
         return -1;
     if (!secret || pods_is_going(secret))
         return tn_fail(err, TN_E_CONFLICT, "somebody removes it");
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-    if (strcmp(tn_json_get_str(notes, POD_CLAIMED, ""), token) == 0)
+    enum pod_whose whose = pods_whose(note, secret);
+    if (whose == POD_OURS)
         return 1; /* the answer was lost */
-    if (!pods_is_warm(secret))
+    /* Without a version a PATCH is no claim: it would always count. */
+    snprintf(note->warm, sizeof note->warm, "%s", pods_version(secret));
+    if (whose == POD_TAKEN || !*note->warm)
         return tn_fail(err, TN_E_CONFLICT, "another has claimed it");
-    free(*version);
-    *version = tn_strdup(pods_version(secret));
     return 0;
 }
 
-static int patch(const struct pods *p, const struct tn_subject *s, const char *version,
-                 const char *token, int64_t deadline, struct tn_error *err)
+static int patch(const struct pods *p, const struct tn_subject *s, const struct pod_note *note,
+                 int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *after = tn_asprintf("/openhands-runtime-%s-key", s->id);
     tn_autofree char *target = pods_target(p, "secrets", after);
@@ -45,27 +48,24 @@ static int patch(const struct pods *p, const struct tn_subject *s, const char *v
     pod_json(&w, NULL,
              "{\"metadata\":{\"resourceVersion\":%s,\"labels\":{\"" POD_WARM "\":null},"
              "\"annotations\":{\"" POD_CLAIMED "\":%s}}}",
-             version, token);
+             note->warm, note->claim);
     const struct kube_call call = {
         .method = "PATCH", .target = target, .body = tn_buf_str(&body), .type = KUBE_MERGE_PATCH};
     return kube_call(p->kube, &call, NULL, deadline, err);
 }
 
-static int claim(const struct pods *p, const struct tn_subject *s, char **version, int64_t deadline,
-                 struct tn_error *err)
+static int claim(const struct pods *p, const struct tn_subject *s, struct pod_note *note,
+                 int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
-    char token[11];
     int found;
 
-    if (tn_new_id(token, err))
-        return -1;
     for (int tries = 1;; tries++) {
-        if (patch(p, s, *version, token, deadline, &why) == 0)
+        if (patch(p, s, note, deadline, &why) == 0)
             return 0;
-        if ((why.code != TN_E_CONFLICT && why.code != TN_E_NOT_FOUND) || tries == CLAIM_TRIES)
+        if ((why.code != TN_E_CONFLICT && why.code != TN_E_NOT_FOUND) || tries == POD_TRIES)
             return tn_fail(err, why.code, "%s", why.text);
-        if ((found = look_again(p, s, token, version, deadline, err)) != 0)
+        if ((found = look_again(p, s, note, deadline, err)) != 0)
             return found < 0 ? -1 : 0;
     }
 }
@@ -77,9 +77,16 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
     struct pod_note note;
 
     pods_read_note(s, &note);
-    tn_autofree char *version = *note.warm ? tn_strdup(note.warm) : NULL;
+    if (!*note.warm)
+        return 0;
+    if (!*note.claim) {
+        if (tn_new_id(note.claim, err))
+            return -1;
+        *ref = pods_ref(p, &note);
+        return 1;
+    }
     tn_autofree char *name = pod_name(s->id, "");
-    tn_autojson struct tn_json *pod = version ? mirror_get(p, "pods", name) : NULL;
+    tn_autojson struct tn_json *pod = mirror_get(p, "pods", name);
     autopodcause struct pod_cause cause = {.status = TN_STATUS_RUNNING};
 
     if (pod)
@@ -87,9 +94,9 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
     if (cause.status != TN_STATUS_RUNNING)
         return tn_fail(err, TN_E_CONFLICT, "sandbox %s has ended: %s", s->id,
                        cause.reason ? cause.reason : tn_status_words[cause.status]);
-    if (version && claim(p, s, &version, deadline, err) < 0)
+    if (claim(p, s, &note, deadline, err) < 0)
         return tn_error_context(err, "claim sandbox %s", s->id);
-    *note.warm = '\0';
-    *ref = version ? pods_ref(p, &note) : NULL;
+    *note.warm = *note.claim = '\0';
+    *ref = pods_ref(p, &note);
     return 0;
 }

@@ -88,6 +88,8 @@ char *pods_ref(const struct pods *p, const struct pod_note *note)
         tn_jw_kstr(&w, "uid", note->uid);
     if (*note->warm)
         tn_jw_kstr(&w, "warm", note->warm);
+    if (*note->claim)
+        tn_jw_kstr(&w, "claim", note->claim);
     tn_jw_object_end(&w);
     return tn_buf_take(&out);
 }
@@ -102,6 +104,7 @@ void pods_read_note(const struct tn_subject *s, struct pod_note *out)
     out->stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
     out->proxied = tn_json_bool(tn_json_get(ref, "proxied"), false);
     snprintf(out->warm, sizeof out->warm, "%s", tn_json_get_str(ref, "warm", ""));
+    snprintf(out->claim, sizeof out->claim, "%s", tn_json_get_str(ref, "claim", ""));
     snprintf(out->uid, sizeof out->uid, "%s", tn_json_get_str(ref, "uid", ""));
 }
 
@@ -363,6 +366,31 @@ static int remove_rest(const struct pods *p, const char *kind, const char *name,
     return object ? pods_await_end(p, kind, name, deadline, err) : 0;
 }
 
+/* One that may wait in a pool goes only if nobody claims it meanwhile: TN_E_GONE, another has it. */
+static int remove_secret(const struct pods *p, const struct tn_subject *s,
+                         const struct pod_note *note, struct tn_json **secret, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "-key");
+
+    for (int tries = 1; *secret; tries++) {
+        struct tn_error why = {0};
+        enum pod_whose whose = pods_whose(note, *secret);
+        if (whose == POD_TAKEN)
+            return tn_fail(err, TN_E_GONE, "another has claimed it");
+        if (whose == POD_OURS)
+            return pods_delete(p, "secrets", name, pods_uid(*secret), deadline, err);
+        if (pods_delete_unchanged(p, *secret, deadline, &why) == 0)
+            return 0;
+        if (why.code != TN_E_CONFLICT || tries == POD_TRIES)
+            return tn_fail(err, why.code, "%s", why.text);
+        tn_json_free(TN_TAKE_PTR(*secret));
+        if (pods_get_now(p, "secrets", name, s->id, secret, deadline, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* The Secret goes with all that it owns: one DELETE. */
 static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                       struct tn_error *err)
@@ -377,11 +405,8 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
         return -1;
     pods_read_note(s, &note);
     int failed = pods_get(p, "secrets", secret, s->id, &owner, deadline, &why[0]);
-    if (*note.warm && owner && !pods_is_warm(owner)) /* it is another's by now */
-        return 0;
-    if (owner)
-        failed = *note.warm ? pods_delete_unchanged(p, owner, deadline, &why[0])
-                            : pods_delete(p, "secrets", secret, pods_uid(owner), deadline, &why[0]);
+    if (failed == 0)
+        failed = remove_secret(p, s, &note, &owner, deadline, &why[0]);
     if (failed < 0 && *note.warm)
         return tn_fail(err, why[0].code, "%s", why[0].text);
     int64_t soon = tn_deadline_in(COLLECT_SECONDS);

@@ -72,7 +72,8 @@ static int put_member(const char *key, struct tn_json *value, void *ctx)
 {
     struct tn_jw *w = ctx;
 
-    if (strcmp(key, "managedFields") == 0) /* most of an object, and of no use */
+    /* Most of an object, and of no use; what a Secret has is for its pod alone. */
+    if (strcmp(key, "managedFields") == 0 || strcmp(key, "data") == 0)
         return 0;
     tn_jw_key(w, key);
     if (strcmp(key, "metadata") != 0) {
@@ -155,10 +156,10 @@ static int on_change(enum kube_change change, const struct tn_json *object, void
         m->fresh = false;
     else if (change == KUBE_SYNCED)
         m->fresh = true;
-    else if (change == KUBE_DELETED)
-        forget(m, name);
-    else if (pods_own_id(m->p, object))
+    else if (change != KUBE_DELETED && pods_own_id(m->p, object))
         keep(m, name, object);
+    else /* gone, or not ours any more: somebody has changed its labels */
+        forget(m, name);
     wake(m, object ? name : NULL);
     pthread_mutex_unlock(&m->lock);
     if (object)
@@ -176,6 +177,10 @@ static void *follow_all(void *arg)
     do { /* a watch ends when it is refused: rights may come */
         kube_watch_cuts(m->p->kube, target, on_change, m, m->end, TN_NEVER, NULL);
         on_change(KUBE_CUT, NULL, m);
+        /* The next watch does not know what this one has told, nor what ends until then. */
+        pthread_mutex_lock(&m->lock);
+        tdestroy(TN_TAKE_PTR(m->all), held_free);
+        pthread_mutex_unlock(&m->lock);
     } while (poll(&end, 1, tn_poll_ms(tn_deadline_in(RETRY_SECONDS))) == 0);
     return NULL;
 }

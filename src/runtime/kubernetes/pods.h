@@ -138,10 +138,11 @@ int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, stru
 
 /* What is noted in place.ref. */
 struct pod_note {
-    bool stopped;  /* by us */
-    bool proxied;  /* its address does not lead there from here */
-    char warm[64]; /* while it waits in a pool: the version of its Secret; else "" */
-    char uid[64];  /* of its pod, "" when that is not known: any with our marks is taken */
+    bool stopped;   /* by us */
+    bool proxied;   /* its address does not lead there from here */
+    char warm[64];  /* until it is claimed from its pool: the version of its Secret; else "" */
+    char claim[11]; /* from before it is claimed until that is known: the claim's own word */
+    char uid[64];   /* of its pod, "" when that is not known: any with our marks is taken */
 };
 void pods_read_note(const struct tn_subject *s, struct pod_note *out);
 
@@ -186,11 +187,14 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
 
 /* --- pools (claim.c) -------------------------------------------------------------------------- */
 
-/* One PATCH of the Secret, which counts only if nobody has changed it since. */
+/* One PATCH of the Secret, which counts only if nobody has changed it since.  Its word is in the row
+ * before, so that whoever tries again, or removes it, knows what was done. */
 int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t deadline,
                struct tn_error *err);
-/* Whether it waits in a pool, as its Secret says. */
-bool pods_is_warm(const struct tn_json *secret);
+enum { POD_TRIES = 8 }; /* against changes that leave it warm: somebody's annotations */
+/* Whose a sandbox is, by the row and by its Secret. */
+enum pod_whose { POD_OURS, POD_WAITS, POD_TAKEN };
+enum pod_whose pods_whose(const struct pod_note *note, const struct tn_json *secret);
 
 /* A sandbox that begins with the files of a VolumeSnapshot of that name (NULL: with none), which is
  * made first, of that claim, unless claim is NULL.  What is there of the sandbox already stays. */

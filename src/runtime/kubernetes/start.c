@@ -220,11 +220,14 @@ static int make_claim(const struct pods *p, const struct pod_plan *plan, int64_t
                                                            &body, NULL, s->cancel, deadline, err);
 }
 
-static int note_warm(const struct pods *p, const char *version, struct tn_place *place)
+static int note_warm(const struct pods *p, const char *version, struct tn_place *place,
+                     struct tn_error *err)
 {
     const struct tn_subject made = {.ref = place->ref};
     struct pod_note note;
 
+    if (!*version)
+        return tn_fail(err, TN_E_PEER, "its Secret has no version: nobody could claim it");
     pods_read_note(&made, &note);
     snprintf(note.warm, sizeof note.warm, "%s", version);
     free(place->ref);
@@ -258,7 +261,7 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
         return -1;
     if (make_claim(p, &plan, deadline, err) < 0 || pods_start(p, &plan, place, deadline, err) < 0)
         return -1;
-    return s->warm ? note_warm(p, pods_version(secret), place) : 0;
+    return s->warm ? note_warm(p, pods_version(secret), place, err) : 0;
 }
 
 int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,

@@ -160,9 +160,13 @@ static void process(struct daytona_call *c)
 
 /* --- the display ----------------------------------------------------------------------------- */
 
+#define WHOLE_MAX 1e6 /* more is no place on a screen, nor a size */
+
 static int64_t whole(const struct tn_json *o, const char *name, int64_t fallback)
 {
-    return (int64_t)tn_json_double(tn_json_get(o, name), (double)fallback);
+    double value = tn_json_double(tn_json_get(o, name), (double)fallback);
+
+    return value >= -WHOLE_MAX && value <= WHOLE_MAX ? (int64_t)value : fallback;
 }
 
 static void put_place(struct tn_jw *w, const struct tn_json *from)
@@ -254,6 +258,10 @@ static void get_screenshot(struct daytona_call *c)
         (cursor && ask_json(c, "POST", INPUT, NULL, &place)))
         return;
     tn_base64_encode(&text, picture.data, picture.len);
+    if (!tn_buf_ok(&text)) {
+        tn_http_reply_json(c->x, 200, &text); /* which says that it does not fit */
+        return;
+    }
     tn_jw_object(&w);
     tn_jw_kstr(&w, "screenshot", tn_buf_str(&text));
     tn_jw_kint(&w, "sizeBytes", (int64_t)picture.len);

@@ -107,6 +107,8 @@ static void test_parts(void **state)
     assert_int_equal(rows_of(s, TN_STORE_BOUND), 1);
     assert_int_equal(tn_store_own(s, "ccccccccc1", (struct tn_owner){0}, NULL), 0);
     assert_int_equal(rows_of(s, TN_STORE_BOUND), 0);
+    assert_int_equal(tn_store_disown(s, "ccccccccc1", NULL), 0); /* bound to nobody that lives */
+    assert_int_equal(rows_of(s, TN_STORE_BOUND), 1);
     assert_int_equal(tn_store_remove(s, "ccccccccc1", NULL), 0);
     assert_int_equal(rows_of(s, TN_STORE_ALL), 2);
     tn_store_close(s);
