@@ -77,7 +77,8 @@ struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const struct tn_s
 int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *out,
                      struct tn_error *err);
 /* One that was claimed from the store is claimed from its backend, too, where that has a say; so do
- * inspect and drive, if nobody has yet.  TN_E_CONFLICT: it is another's by now, or has ended; drive it to gone and take the next. */
+ * inspect and drive, if nobody has yet.  TN_E_CONFLICT: it is another's by now, or has ended; drive
+ * it to gone and take the next. */
 enum { TN_WARM_TRIES = 8 }; /* that are lost, before a new one is made */
 int tn_sandbox_take(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
 /* One that was claimed is called by the name of its spec inside, too, where the backend can do that
