@@ -187,8 +187,8 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
 
 /* --- pools (claim.c) -------------------------------------------------------------------------- */
 
-/* One PATCH of the Secret, which counts only if nobody has changed it since.  Its word is in the row
- * before, so that whoever tries again, or removes it, knows what was done. */
+/* One PATCH of the Secret, which counts only if nobody has changed it since.  Its word is in the
+ * row before, so that whoever tries again, or removes it, knows what was done. */
 int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t deadline,
                struct tn_error *err);
 enum { POD_TRIES = 8 }; /* against changes that leave it warm: somebody's annotations */
