@@ -366,7 +366,7 @@ static int remove_rest(const struct pods *p, const char *kind, const char *name,
     return object ? pods_await_end(p, kind, name, deadline, err) : 0;
 }
 
-/* One that may wait in a pool goes only if nobody claims it meanwhile: TN_E_GONE, it is taken. */
+/* One that may wait in a pool goes only if nobody claims it meanwhile; TN_E_GONE: one has. */
 static int remove_secret(const struct pods *p, const struct tn_subject *s,
                          const struct pod_note *note, struct tn_json **secret, int64_t deadline,
                          struct tn_error *err)
