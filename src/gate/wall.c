@@ -18,6 +18,7 @@ enum {
     LOOPBACK = 1,     /* the index of lo in every namespace */
     POD_MARK = 0x74,  /* of packets of a pod that are led to the gate; the number of their routes */
     GATE_MARK = 0x75, /* of connections of the gate */
+    IN_MARK = 0x76,   /* of connections that came by the pod's interface */
     POD_PRIORITY = 100,
     BACKLOG = 4096,
     PRIORITY = -150, /* where others mangle packets too */
@@ -377,8 +378,9 @@ static void pass_neighbours(struct tn_netlink *n, const struct kind *k, const ch
     end_rule(n, at);
 }
 
-/* What may leave: to the pod itself, of the gate, and answers to who has come in.  The last packets
- * of a connection have no owner any more (its process has closed it): those of the gate's are known
+/* What may leave: to the pod itself, of the gate, and answers to who has come in by the interface:
+ * what was first seen on lo has a sender that anybody inside can choose.  The last packets of a
+ * connection have no owner any more (its process has closed it): those of the gate's are known
  * by the mark, with which nobody can begin another. */
 static void pass_out(struct tn_netlink *n, const struct kind *k, const char *chain, uint32_t uid)
 {
@@ -394,6 +396,8 @@ static void pass_out(struct tn_netlink *n, const struct kind *k, const char *cha
     is_later(n);
     end_rule(n, at);
     at = begin_rule(n, k, chain);
+    is_protocol(n, IPPROTO_TCP);
+    is_mark(n, "ct", NFT_CT_MARK, IN_MARK);
     is_reply(n);
     end_rule(n, at);
     pass_neighbours(n, k, chain);
@@ -434,6 +438,7 @@ static void add_pod_rules(struct tn_netlink *n, const struct kind *k, const uint
     end_rule(n, at);
     at = begin_rule(n, k, "in"); /* to the hand, and to ports that people open */
     is_protocol(n, IPPROTO_TCP);
+    set_mark(n, "ct", NFTA_CT_SREG, NFT_CT_MARK, IN_MARK);
     end_rule(n, at);
     pass_neighbours(n, k, "in");
 }
@@ -500,7 +505,11 @@ static int open_sockets(struct tn_wall *wall, const struct kind *k, const uint8_
     if (wall->fd[k->udp] < 0)
         return -1;
     wall->fd[k->raw] = socket(k->family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW);
-    return wall->fd[k->raw] < 0 ? tn_fail_errno(err, errno, "raw socket") : 0;
+    /* It answers the sandbox: what claims to come from elsewhere gets nothing sent there. */
+    return wall->fd[k->raw] < 0 ||
+                   setsockopt(wall->fd[k->raw], SOL_SOCKET, SO_BINDTODEVICE, "lo", sizeof "lo") < 0
+               ? tn_fail_errno(err, errno, "raw socket")
+               : 0;
 }
 
 /* --- the whole ----------------------------------------------------------------------------- */

@@ -59,22 +59,18 @@ static void get_proof(struct tn_http_exchange *x, void *ctx)
 {
     const struct tn_hand_options *o = &((struct tn_hand *)ctx)->options;
     const char *nonce = tn_http_query(x, "nonce");
-    char digest[TN_PROOF_DIGITS + 1];
 
     if (!nonce || !tn_proof_is_digits(nonce)) {
         tn_reply_invalid(x, "'query', 'nonce'", "expected 64 digits of 0-9a-f");
         return;
     }
-    if (tn_hand_has_key(o) && !o->key_digest)
-        tn_proof_digest(o->key, digest);
+    /* A key that a person chose could be guessed by what is answered here. */
     tn_autofree char *body =
-        tn_hand_has_key(o)
-            ? tn_proof_answer(tn_http_fd(x), o->key_digest ? o->key_digest : digest, nonce)
-            : NULL;
+        o->key_digest ? tn_proof_answer(tn_http_fd(x), o->key_digest, nonce) : NULL;
     if (body)
         tn_http_reply(x, 200, "application/json", body, strlen(body));
     else
-        tn_http_reply_detail(x, 409, "There is no key, or this is no TCP connection");
+        tn_http_reply_detail(x, 409, "There is no digest of a key, or this is no TCP connection");
 }
 
 /* --- /execute_action ------------------------------------------------------------------------ */

@@ -14,6 +14,7 @@ static const struct {
     {0x0a000000, 8, TN_ADDRESS_PRIVATE},  /* 10.0.0.0 */
     {0x64400000, 10, TN_ADDRESS_PRIVATE}, /* 100.64.0.0, of carriers */
     {0x7f000000, 8, TN_ADDRESS_LOOPBACK}, /* 127.0.0.0 */
+    {0xa83f8110, 32, TN_ADDRESS_NOBODYS}, /* 168.63.129.16, a cloud's service of its machines */
     {0xa9fe0000, 16, TN_ADDRESS_NOBODYS}, /* 169.254.0.0, link-local */
     {0xac100000, 12, TN_ADDRESS_PRIVATE}, /* 172.16.0.0 */
     {0xc0000000, 24, TN_ADDRESS_PRIVATE}, /* 192.0.0.0 */

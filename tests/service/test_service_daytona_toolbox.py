@@ -212,10 +212,12 @@ def test_a_large_file_comes_in_pieces(toolbox):
 
 
 def test_one_file_by_its_form(toolbox):
-    body = multipart([("file", "x", b"content")])
+    """And no other: whoever has a signed link chose none."""
+    body = multipart([("files[0].path", None, b"other.txt"), ("files[0].file", "y", b"other"), ("file", "x", b"content")])
     kind = {"Content-Type": "multipart/form-data; boundary=XX"}
     toolbox.call("POST", "/files/upload", body, kind, path="single.txt").ok()
     assert toolbox.download("single.txt") == {"single.txt": b"content"}
+    assert "other.txt" not in {one["name"] for one in toolbox.get("/files", path=".").ok().json}
 
 
 def test_lists_and_info(toolbox):

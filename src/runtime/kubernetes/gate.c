@@ -196,7 +196,7 @@ int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t de
         return 0;
     /* Each start has an authority and the rules of its own. */
     if (check_version(p, deadline, err) < 0 || put_secret(p, plan, &body, err) < 0 ||
-        pods_get(p, "secrets", name, s->id, &before, deadline, err) < 0 ||
+        pods_get_now(p, "secrets", name, s->id, &before, deadline, err) < 0 ||
         (before && pods_delete(p, "secrets", name, pods_uid(before), deadline, err) < 0))
         return -1;
     return pods_make(p, "secrets", name, s->id, &body, NULL, s->cancel, deadline, err);

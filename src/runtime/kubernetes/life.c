@@ -339,20 +339,6 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     return pods_start(p, &plan, place, deadline, err);
 }
 
-static int drive_stopped(const struct pods *p, const struct tn_subject *s, struct view *v,
-                         bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
-{
-    if (!kept)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "stop: its workspace would end with its pod: there is no claim "
-                       "(kubernetes.workspace_volume, a storage class)");
-    if (end_pod(p, s, v->pod, deadline, err) < 0)
-        return -1;
-    v->note = (struct pod_note){.stopped = true, .proxied = v->note.proxied};
-    fill_rest(p, s, v, place, deadline);
-    return 0;
-}
-
 /* Somebody may have cut it off from its Secret, or the cluster's collector does not work. */
 static int remove_rest(const struct pods *p, const char *kind, const char *name, const char *id,
                        int64_t deadline, struct tn_error *err)
@@ -364,6 +350,31 @@ static int remove_rest(const struct pods *p, const char *kind, const char *name,
          pods_delete(p, kind, name, pods_uid(object), deadline, err) < 0))
         return -1;
     return object ? pods_await_end(p, kind, name, deadline, err) : 0;
+}
+
+/* Rules, values and an authority are for one start. */
+static int remove_gate(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                       struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "-gate");
+
+    return pod_is_gated(p->host->config, s->spec)
+               ? remove_rest(p, "secrets", name, s->id, deadline, err)
+               : 0;
+}
+
+static int drive_stopped(const struct pods *p, const struct tn_subject *s, struct view *v,
+                         bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    if (!kept)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "stop: its workspace would end with its pod: there is no claim "
+                       "(kubernetes.workspace_volume, a storage class)");
+    if (end_pod(p, s, v->pod, deadline, err) < 0 || remove_gate(p, s, deadline, err) < 0)
+        return -1;
+    v->note = (struct pod_note){.stopped = true, .proxied = v->note.proxied};
+    fill_rest(p, s, v, place, deadline);
+    return 0;
 }
 
 /* One that may wait in a pool goes only if nobody claims it meanwhile; TN_E_GONE: one has. */
@@ -398,7 +409,7 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
     tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
     tn_autofree char *claim = pod_name(s->id, "-pvc");
     tn_autojson struct tn_json *owner = NULL;
-    struct tn_error why[3] = {0};
+    struct tn_error why[4] = {0};
     struct pod_note note;
 
     if (check_ref(p, s, err) < 0)
@@ -414,6 +425,7 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
                  pods_await_end(p, "secrets", secret, soon < deadline ? soon : deadline, NULL) < 0;
     remove_rest(p, "pods", pod, s->id, deadline, &why[1]);
     remove_rest(p, "persistentvolumeclaims", claim, s->id, deadline, &why[2]);
+    remove_gate(p, s, deadline, &why[3]);
     if (waits)
         pods_await_end(p, "secrets", secret, deadline, &why[0]);
     for (size_t i = 0; i < TN_COUNT(why); i++)

@@ -303,7 +303,7 @@ static int store_parts(struct daytona_call *c, struct tn_hand_files *f, struct t
     int next;
 
     while ((next = tn_multipart_next(m, &part, err)) == 1) {
-        int i = read_name(part->name, &is_path);
+        int i = only ? -1 : read_name(part->name, &is_path); /* a link is to one file */
         if (only && strcmp(part->name, "file") == 0) {
             if (store(c, f, m, only, w, err))
                 return -1;
