@@ -27,6 +27,7 @@ def bound(kind, address, port, free=False):
     """A socket there; free: whoever has the address."""
     s = socket.socket(family_of(address), kind)
     s.settimeout(5)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a connection of before may still be ending
     if free:
         s.setsockopt(*FREEBIND[s.family], 1)
     s.bind((address, port))
