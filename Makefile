@@ -42,7 +42,8 @@ hunt:
 
 test-all:
 	@tools/deps build test
-	@tools/csi --build >/dev/null || true # as below
+	@for tool in csi kwok agent-sandbox node network; do tools/$$tool --build >/dev/null; done || true # as below
+	@tools/cluster --build 1.20 >/dev/null || true
 	@tools/test --all
 
 test-cluster:
