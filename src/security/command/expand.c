@@ -105,25 +105,36 @@ static void put_value(struct expansion *e, const char *value, bool quoted)
     if (value[0] == '~' && e->w->text.len == 0)
         e->flags |= TN_ARG_TILDE; /* a home since it was assigned, or only a ~ */
     e->started = e->started || !split;
-    for (; *value; value++)
+    for (; *value && tn_buf_ok(&e->w->text); value++)
         if (split && strchr(" \t\n", *value))
             emit_if_started(e);
         else
             put(e, *value, quoted || !e->split);
 }
 
-/* $@ and $*, with what a function was called with. */
-static void put_all(struct expansion *e, const struct tn_sh_part *part)
+/* $@ and $*, with what a function was called with; the words of an array. */
+static void put_all(struct expansion *e, const struct tn_sh_part *part, const struct tn_arg *words,
+                    size_t count)
 {
-    const struct place *at = e->at;
     bool joined = part->quoted && part->text[0] == '*';
-    for (size_t i = 0; i < at->arg_count; i++) {
+    for (size_t i = 0; i < count && tn_buf_ok(&e->w->text); i++) {
         if (i && (joined || !e->split))
             put(e, ' ', true);
         else if (i)
             emit_if_started(e);
-        put_value(e, at->args[i].value, part->quoted);
+        put_value(e, words[i].value, part->quoted);
     }
+}
+
+/* The words of "${NAME[@]}"; NULL: it is something else, or they are not known. */
+static const struct tn_arg *array_words(const struct expansion *e, const struct tn_sh_part *part,
+                                        size_t *count)
+{
+    if (part->kind != TN_SH_PARAMETER || !part->op || !part->quoted)
+        return NULL;
+    tn_autofree char *written = tn_strndup(e->source + part->start, part->end - part->start);
+    tn_autofree char *all = tn_asprintf("${%s[@]}", part->text);
+    return strcmp(written, all) == 0 ? vars_words(e->at->vars, part->text, count) : NULL;
 }
 
 static bool all_known(const struct place *at)
@@ -148,7 +159,13 @@ static void put_part(struct expansion *e, const struct tn_sh_part *part)
 {
     bool plain = part->kind == TN_SH_PARAMETER && !part->op;
     if (plain && (part->text[0] == '@' || part->text[0] == '*') && all_known(e->at)) {
-        put_all(e, part);
+        put_all(e, part, e->at->args, e->at->arg_count);
+        return;
+    }
+    size_t count;
+    const struct tn_arg *words = array_words(e, part, &count);
+    if (words) {
+        put_all(e, part, words, count);
         return;
     }
     const char *made = NULL, *value = plain ? positional(e->at, part->text) : NULL;

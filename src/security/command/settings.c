@@ -5,9 +5,7 @@
 
 #include "security/command/walk.h"
 
-/* Whether a name is one of those in a list with a space between; * at the end: any that begins so.
- */
-static bool listed(const char *list, const char *name)
+bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
     for (size_t len; *list; list += len + (list[len] == ' ')) {

@@ -5,6 +5,8 @@ enum { BUCKETS = 512 };
 
 struct var {
     const char *name, *value, *text;
+    const struct tn_arg *words; /* of an array */
+    size_t word_count;
     bool shared, read;
     unsigned known_in, shared_in; /* the epochs in which value is known */
     struct var *next;
@@ -55,17 +57,41 @@ void vars_set(struct vars *vars, const char *name, size_t len, const char *value
     struct var *var = find_or_add(vars, name, len);
     var->value = value;
     var->text = text;
+    var->words = NULL;
     var->read = false;
     var->known_in = vars->epoch;
     var->shared_in = vars->shared_epoch;
+}
+
+static bool is_known(const struct vars *vars, const struct var *var)
+{
+    return var && !vars->blind && var->known_in == vars->epoch &&
+           (!var->shared || var->shared_in == vars->shared_epoch);
+}
+
+void vars_set_words(struct vars *vars, const char *name, const struct tn_arg *words, size_t count)
+{
+    vars_set(vars, name, strlen(name), NULL, NULL);
+    struct var *var = find_or_add(vars, name, strlen(name));
+    var->words = words;
+    var->word_count = count;
+}
+
+const struct tn_arg *vars_words(const struct vars *vars, const char *name, size_t *count)
+{
+    size_t bucket;
+    const struct var *var = find(vars, name, strlen(name), &bucket);
+    if (!is_known(vars, var) || !var->words)
+        return NULL;
+    *count = var->word_count;
+    return var->words;
 }
 
 const char *vars_get(const struct vars *vars, const char *name, const char **text)
 {
     size_t bucket;
     struct var *var = find(vars, name, strlen(name), &bucket);
-    bool known = var && !vars->blind && var->known_in == vars->epoch &&
-                 (!var->shared || var->shared_in == vars->shared_epoch);
+    bool known = is_known(vars, var);
     if (known)
         var->read = true;
     *text = known ? var->text : NULL;

@@ -140,15 +140,46 @@ static const struct tn_call_assign *walk_assigns(struct walker *w, const struct 
     return first;
 }
 
+enum { ARRAY_MAX = 256 }; /* words of an array; each addition copies all of them */
+
+/* NAME=(a b), NAME+=(c): known if each of the words is, and there are not too many. */
+static void set_array(struct walker *w, const struct place *at, const struct tn_sh_assign *a)
+{
+    struct tn_call call = {0};
+    size_t count = 0;
+    const struct tn_arg *old = a->add ? vars_words(at->vars, a->name, &count) : NULL;
+    expand_words(w, at, a->value->parts->word, &call);
+    bool known = !a->index && (!a->add || old);
+    for (size_t i = 0; i < call.argc; i++)
+        known = known && call.argv[i].value && !(call.argv[i].flags & (TN_ARG_GLOB | TN_ARG_TILDE));
+    if (w->failed || (known && a->add && !call.argc))
+        return;
+    if (!known || count + call.argc > ARRAY_MAX) {
+        vars_set(at->vars, a->name, strlen(a->name), NULL, NULL);
+        return;
+    }
+    struct tn_arg *words = tn_arena_get(w->arena, (count + call.argc + 1) * sizeof(*words));
+    if (count)
+        memcpy(words, old, count * sizeof(*words));
+    if (call.argc)
+        memcpy(words + count, call.argv, call.argc * sizeof(*words));
+    vars_set_words(at->vars, a->name, words, count + call.argc);
+}
+
 /* Assignments that stand alone change the shell. */
 static void set_variables(struct walker *w, const struct place *at, const struct tn_sh_node *node,
                           const struct tn_call *call)
 {
     const struct tn_sh_assign *written = node->assigns;
-    for (const struct tn_call_assign *a = call->assigns; a; a = a->next, written = written->next) {
+    for (const struct tn_call_assign *a = call->assigns; a && !w->failed;
+         a = a->next, written = written->next) {
         bool plain = !a->add && !a->array && !written->index;
-        vars_set(at->vars, a->name, strlen(a->name), plain ? a->value.value : NULL,
-                 plain ? a->value.text : NULL);
+        size_t count;
+        if (!a->array || !a->add || !vars_words(at->vars, a->name, &count))
+            vars_set(at->vars, a->name, strlen(a->name), plain ? a->value.value : NULL,
+                     plain ? a->value.text : NULL);
+        if (a->array)
+            set_array(w, at, written);
     }
 }
 

@@ -16,6 +16,10 @@ struct vars;
 struct vars *vars_new(struct tn_arena *arena);
 /* value NULL: no longer known; then text is what it is made of (${1:-/}), or NULL. */
 void vars_set(struct vars *vars, const char *name, size_t len, const char *value, const char *text);
+/* The same for an array, whose words are all known. */
+void vars_set_words(struct vars *vars, const char *name, const struct tn_arg *words, size_t count);
+/* Its words; NULL when they are not known. */
+const struct tn_arg *vars_words(const struct vars *vars, const char *name, size_t *count);
 /* Its value, or NULL and the text that it is made of, or NULL. */
 const char *vars_get(const struct vars *vars, const char *name, const char **text);
 /* Whether vars_get has told its value since it was set. */
@@ -137,6 +141,9 @@ const struct tn_arg *arg_behind(struct walker *w, const struct tn_arg *arg, size
 
 /* --- variables and settings: settings.c -------------------------------------------------- */
 
+/* Whether a name is one of those in a list with a space between; * at the end: any that begins so.
+ */
+bool listed(const char *list, const char *name);
 /* Sees what a variable makes programs run, or marks the call: LD_PRELOAD, PAGER. */
 void see_variable(struct walker *w, const struct place *at, struct tn_call *call, const char *name,
                   const struct tn_arg *value);
@@ -145,6 +152,17 @@ void see_assignment(struct walker *w, const struct place *at, struct tn_call *ca
                     const struct tn_arg *word);
 /* The same for the settings that a call of git makes: git -c core.pager=x, git config. */
 void see_git_settings(struct walker *w, const struct place *at, struct tn_call *call);
+
+/* --- what sets up a shell: setup.c -------------------------------------------------------- */
+
+/* Whether the word is <(...) or $(...) of one command that prints what sets up a shell, and is run
+ * in this way by everybody: source <(kubectl completion bash). */
+bool is_setup(const struct walker *w, const struct place *at, const struct tn_arg *word);
+
+/* --- PowerShell: pwsh.c ------------------------------------------------------------------- */
+
+/* Sees what it runs where that only shows something, or marks the call. */
+void see_pwsh(struct walker *w, const struct place *at, struct tn_call *call);
 
 /* --- scripts of sed: sed.c --------------------------------------------------------------- */
 

@@ -359,7 +359,7 @@ const struct wrapper wrappers[] = {
     LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run! ini version help"),
     LANGUAGE("Rscript", "e", "",
              "e:", "vanilla verbose version help default-packages= no-save no-restore"),
-    FOREIGN("pwsh", "ce", "c:e:f:n", ""),
+    ROW(RUN_PWSH, "pwsh powershell pwsh.exe powershell.exe pwsh-preview", 0, 0, "", ""),
     FOREIGN("nu", "ce", "c:e:n", "commands! execute!"),
     LANGUAGE("osascript", "e", "", "e:il:s:", ""),
     ROW(RUN_OPERAND, "deno", 0, 0, "Tpq", "ext= print quiet", .sub = "eval", .language = "node"),

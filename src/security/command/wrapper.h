@@ -20,6 +20,7 @@ enum how {
     RUN_OPTIONS, /* options, wherever they stand, carry texts for a shell */
     RUN_SED,     /* the first operand, or options, are a script for sed */
     RUN_INPUT,   /* what it reads is a program; with bare also what is not known */
+    RUN_PWSH,    /* PowerShell */
     RUN_VERBS,   /* its options before a verb, for the rows of that name behind this one */
 };
 

@@ -337,8 +337,10 @@ static void run_shell(struct walker *w, struct place *at, struct tn_call *call, 
             call->unseen = TN_UNSEEN_FILE;
         }
     } else if (!o->asks) {
-        if (call->more)
-            call->unseen = o->seen['c'] ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
+        if (call->more) /* the words that xargs adds: of a pipe, or (-a) of a file */
+            call->unseen = !o->seen['c'] ? TN_UNSEEN_FILE
+                           : call->in    ? TN_UNSEEN_INPUT
+                                         : TN_UNSEEN_SCRIPT;
         else
             run_input(w, at, call, NULL);
     }
@@ -484,6 +486,8 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         none = behind >= call->argc;
         break;
     case RUN_EVAL:
+        if (call->argc == o->next + 1 && is_setup(w, at, &call->argv[o->next]))
+            break;
         if (o->next < call->argc || call->more)
             walk_text(w, at, call, join(w, call, o->next), true);
         break;
@@ -505,6 +509,8 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         mark_foreign(call, row->foreign);
         break;
     case RUN_FILE:
+        if (call->argc == o->next + 1 && is_setup(w, at, &call->argv[o->next]))
+            break;
         if (o->next < call->argc && is_input(call->argv[o->next].text))
             run_input(w, at, call, NULL);
         else if (o->next < call->argc)
@@ -533,6 +539,9 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         if (o->input && call->unseen == TN_SEEN)
             call->unseen = TN_UNSEEN_SCRIPT;
         break;
+    case RUN_PWSH:
+        see_pwsh(w, at, call);
+        return;
     case RUN_VERBS:
         break;
     }
@@ -599,7 +608,7 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
                                   .next = next,
                                   .unsure = unsure,
                                   .lines = &lines};
-        if (row->how != RUN_BEHIND && row->how != RUN_INPUT)
+        if (row->how != RUN_BEHIND && row->how != RUN_INPUT && row->how != RUN_PWSH)
             read_options(w, &options);
         if (row->how == RUN_VERBS) {
             first = options.next;

@@ -3,7 +3,7 @@
  * behind it; what stands in comments and in other strings is not looked at. */
 #include <ctype.h>
 
-#include "security/policy/scene.h"
+#include "security/policy/code.h"
 
 enum {
     CODE_STRINGS = 16,   /* of one call that are kept */
@@ -28,21 +28,7 @@ static const char delete_sure[] =
     "rmtree rmSync rmdirSync unlinkSync rm_rf rm_r remove_dir remove_entry remove_tree";
 
 static const char unknown_text[] = "gives a shell a text that is not known before it runs";
-static const char unknown_name[] = "calls a function by a name that is not known before it runs";
-
-struct code {
-    struct scene *s;
-    const char *field;
-    const char *start, *at, *end;
-    const struct tn_call *call;
-    const char *language; /* "": not known, as Python */
-    bool
-        odd; /* something was there that may be a pattern or the like, where quotes are no quotes */
-    bool runs;      /* it speaks of a module that runs programs */
-    bool imported;  /* a function of such a module is known by its name alone */
-    bool closures;  /* a variable of php may be a function of its own */
-    char alias[32]; /* the name that subprocess was imported as */
-};
+const char unknown_name[] = "calls a function by a name that is not known before it runs";
 
 static bool is_in(const struct code *c, const char *languages)
 {
@@ -61,7 +47,7 @@ static bool is_shell_function(const struct code *c, const char *name)
            (strcmp(name, "exec") == 0 && is_in(c, "perl ruby php node bun"));
 }
 
-static void mark_unread(struct code *c, const char *why, const char *from)
+void mark_unread(struct code *c, const char *why, const char *from)
 {
     if (!c->s->unread) {
         c->s->unread = why;
@@ -69,18 +55,29 @@ static void mark_unread(struct code *c, const char *why, const char *from)
     }
 }
 
-/* Has a shell read the text, or (NULL) one that is not known.  reads: what the program prints. */
-static void give_shell(struct code *c, const char *text, bool reads, const char *from)
+/* A command that the program runs.  A shell or the like that reads its input is given that by the
+ * program: pty.spawn("/bin/sh"). */
+static void run_line(struct code *c, const char *line, size_t n, const char *from)
+{
+    size_t i = c->s->call_count;
+
+    scene_add_shell(c->s, c->field, line, n, false);
+    for (; i < c->s->call_count; i++)
+        if (c->s->calls[i].call->unseen == TN_UNSEEN_INPUT)
+            mark_unread(c, unknown_text, from);
+}
+
+void give_shell(struct code *c, const char *text, bool reads, const char *from)
 {
     if (text) {
         tn_autofree char *line = tn_asprintf("%s%s", reads ? ": | " : "", text);
-        scene_add_shell(c->s, c->field, pool_strdup(c->s->pool, line), strlen(line), false);
+        run_line(c, pool_strdup(c->s->pool, line), strlen(line), from);
     } else {
         mark_unread(c, unknown_text, from);
     }
 }
 
-static bool name_byte(char c)
+bool name_byte(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
@@ -111,8 +108,7 @@ static void read_escape(struct code *c, struct tn_buf *out)
     c->at = at + n + (at[-1] == '{' && at + n < c->end && at[n] == '}');
 }
 
-/* Reads the string at c->at into out; false when it is none. */
-static bool read_string(struct code *c, struct tn_buf *out)
+bool read_string(struct code *c, struct tn_buf *out)
 {
     char quote = *c->at;
     bool triple;
@@ -256,7 +252,7 @@ static void see_arguments(struct code *c, const char *name, const char *from, bo
     bool shell = is_shell_function(c, name);
     bool runs = shell || word_in(name, word_functions) || word_in(name, sure_functions);
     if (shell || (runs && !a.list))
-        scene_add_shell(c->s, c->field, text, strlen(text), false);
+        run_line(c, text, strlen(text), from);
     if (runs && (a.list || (a.count > 1 && !strpbrk(text, " \t\n")))) { /* a program's words */
         tn_autobuf struct tn_buf line = TN_BUF_INIT(1 << 20);
         for (size_t i = 0; i < a.count; i++) {
@@ -269,8 +265,7 @@ static void see_arguments(struct code *c, const char *name, const char *from, bo
                 tn_buf_add(&line, *w == '\'' ? "'\\''" : w, *w == '\'' ? 4 : 1);
             tn_buf_putc(&line, '\'');
         }
-        scene_add_shell(c->s, c->field, tn_arena_copy(c->s->pool, tn_buf_str(&line), line.len),
-                        line.len, false);
+        run_line(c, tn_arena_copy(c->s->pool, tn_buf_str(&line), line.len), line.len, from);
     } else if (strcmp(name, "open") == 0) {
         const char *mode = a.count > 1 ? tn_buf_str(&a.words[1]) : "r";
         scene_add_path(c->s, c->s->cwd, text, strpbrk(mode, "wax+") ? USE_WRITE : USE_READ, false,
@@ -351,8 +346,8 @@ static const char *mentions(const struct code *c, const char *word)
 /* What the whole text tells about its names. */
 static void see_modules(struct code *c)
 {
-    static const char *const modules[] = {"subprocess", "child_", "import os", "from os",
-                                          "__import__"};
+    static const char *const modules[] = {"subprocess", "child_",   "import os", "from os",
+                                          "__import__", "builtins", "ctypes"};
     static const char as[] = "subprocess as ";
     const char *alias = mentions(c, as);
     size_t n = 0;
@@ -360,6 +355,7 @@ static void see_modules(struct code *c)
     for (size_t i = 0; i < TN_COUNT(modules); i++)
         c->runs |= mentions(c, modules[i]) != NULL;
     c->imported = c->runs && mentions(c, "import *");
+    c->builtins = mentions(c, "builtins");
     c->closures = mentions(c, "fn") || mentions(c, "function");
     for (const char *at = alias ? alias + strlen(as) : c->end;
          at < c->end && name_byte(*at) && n + 1 < sizeof c->alias; at++)
@@ -412,26 +408,44 @@ static void see_reference(struct code *c, const char *name, const char *whole, c
         mark_unread(c, unknown_name, from);
 }
 
-/* What calls by a name that it is given, or runs a text.  Without its module: of no object. */
+/* What calls by a name that it is given, or runs a text or a file. */
 static const struct maker {
     const char *languages, *names;
-    enum { MAKES_ALWAYS, MAKES_OTHERS, MAKES_CODE, MAKES_NAMED, MAKES_SECOND } how;
-    bool bare;
+    enum {
+        MAKES_ALWAYS,
+        MAKES_OTHERS, /* unless it is one string */
+        MAKES_CODE,   /* the same, and the string is code */
+        MAKES_TEXT,   /* a string is code; what is none is a function */
+        MAKES_NAMED,  /* if the string names something with power */
+        MAKES_SECOND,
+    } how;
+    enum { OF_ANY, OF_NONE, OF_SOME } of; /* the object that it is of */
 } makers[] = {
-    {"python", "__import__ import_module", MAKES_OTHERS, false},
-    {"python", "exec eval", MAKES_CODE, true},
-    {"python", "getattr", MAKES_SECOND, true},
-    {"node bun", "require import", MAKES_OTHERS, true},
-    {"node bun php Rscript", "eval", MAKES_CODE, true},
-    {"node bun", "Function runInThisContext runInNewContext runInContext binding dlopen",
-     MAKES_ALWAYS, false},
-    {"perl", "eval syscall", MAKES_CODE, true},
-    {"ruby", "eval instance_eval class_eval module_eval", MAKES_CODE, false},
-    {"ruby", "send public_send __send__ method instance_method", MAKES_NAMED, false},
+    {"python", "__import__ import_module", MAKES_OTHERS, OF_ANY},
+    {"python", "exec eval", MAKES_CODE, OF_NONE},
+    {"python", "getattr", MAKES_SECOND, OF_NONE},
+    {"python", "FunctionType LambdaType CodeType runsource runcode", MAKES_ALWAYS, OF_ANY},
+    {"python", "timeit runctx", MAKES_TEXT, OF_ANY},
+    {"node bun", "require import _load", MAKES_OTHERS, OF_ANY},
+    {"node bun php Rscript", "eval", MAKES_CODE, OF_NONE},
+    {"node bun", "Script compileFunction", MAKES_CODE, OF_ANY},
+    {"node bun", "setTimeout setInterval setImmediate", MAKES_TEXT, OF_ANY},
+    {"node bun",
+     "Function runInThisContext runInNewContext runInContext binding dlopen fork Worker",
+     MAKES_ALWAYS, OF_ANY},
+    {"node bun", "constructor", MAKES_ALWAYS, OF_SOME},
+    {"perl", "eval syscall", MAKES_CODE, OF_NONE},
+    {"perl", "do open2 open3", MAKES_ALWAYS, OF_NONE},
+    {"perl", "require", MAKES_OTHERS, OF_NONE},
+    {"ruby", "eval instance_eval class_eval module_eval", MAKES_CODE, OF_ANY},
+    {"ruby", "load", MAKES_ALWAYS, OF_NONE},
+    {"ruby", "const_get", MAKES_OTHERS, OF_ANY},
+    {"ruby", "send public_send __send__ method instance_method", MAKES_NAMED, OF_ANY},
     {"php", "call_user_func call_user_func_array array_map array_walk array_filter", MAKES_NAMED,
-     true},
-    {"php", "create_function assert", MAKES_ALWAYS, true},
-    {"Rscript", "call", MAKES_NAMED, false}, /* do.call */
+     OF_NONE},
+    {"php", "create_function assert", MAKES_ALWAYS, OF_NONE},
+    {"php", "include include_once require require_once", MAKES_OTHERS, OF_NONE},
+    {"Rscript", "call", MAKES_NAMED, OF_ANY}, /* do.call */
 };
 
 /* Reads one string, or a :symbol; false: it is none, or is put together with something. */
@@ -482,8 +496,10 @@ static void see_maker(struct code *c, const struct maker *m, const char *from)
     while (c->at < c->end && *c->at == ' ')
         c->at++;
     char next = c->at < c->end ? *c->at : ';';
-    bool none = strchr(";\n{)", next) || (!open && !is_in(c, "perl ruby")) ||
-                next == '='; /* a block, a variable */
+    bool bare = isalnum((unsigned char)next) && is_in(c, "perl"); /* require Foo::Bar */
+    bool none = strchr(";\n{)", next) || (!open && !is_in(c, "perl ruby php")) ||
+                next == '=' || /* a block, a variable */
+                (bare && m->how == MAKES_OTHERS) || (m->how == MAKES_TEXT && !strchr("\"'`", next));
     bool closure = is_in(c, "php") && strncmp(c->at, "f", 1) == 0;
     bool made = !none;
     if (!none && m->how == MAKES_SECOND)
@@ -492,7 +508,7 @@ static void see_maker(struct code *c, const struct maker *m, const char *from)
         made = m->how == MAKES_NAMED && has_power(c, tn_buf_str(&text));
     else if (closure)
         made = false;
-    if (!none && !made && m->how == MAKES_CODE)
+    if (!none && !made && (m->how == MAKES_CODE || m->how == MAKES_TEXT))
         scene_add_code(c->s, c->field, tn_arena_copy(c->s->pool, tn_buf_str(&text), text.len),
                        text.len, c->call);
     if (made)
@@ -500,11 +516,16 @@ static void see_maker(struct code *c, const struct maker *m, const char *from)
     c->at = inside;
 }
 
+/* owned: it is of an object.  builtins.exec is exec. */
 static const struct maker *find_maker(const struct code *c, const char *name, bool owned)
 {
+    bool of = owned && !(is_python(c) && c->builtins);
+
     for (size_t i = 0; i < TN_COUNT(makers); i++)
-        if ((is_in(c, makers[i].languages) || (is_python(c) && i < 3)) &&
-            word_in(name, makers[i].names) && !(owned && makers[i].bare))
+        if ((is_in(c, makers[i].languages) ||
+             (is_python(c) && strcmp(makers[i].languages, "python") == 0)) &&
+            word_in(name, makers[i].names) && !(of && makers[i].of == OF_NONE) &&
+            !(!owned && makers[i].of == OF_SOME))
             return &makers[i];
     return NULL;
 }
@@ -513,13 +534,16 @@ static const struct maker *find_maker(const struct code *c, const char *name, bo
 static void see_member(struct code *c)
 {
     const char *open = c->at, *next = c->at + 1;
-    bool put = false, quoted = false;
+    bool put = false;
+    int quotes = 0;
 
     while (open > c->start && *open != '[' && c->at - open < CODE_BACK) {
         open--;
         put |= *open == '+';
-        quoted |= *open == '"' || *open == '\'';
+        quotes += *open == '"' || *open == '\'';
     }
+    bool quoted = quotes;
+    put |= quotes > 2; /* "a" "b" */
     while (next < c->end && *next == ' ')
         next++;
     bool called = next < c->end && strchr("(`?", *next);
@@ -535,7 +559,7 @@ static void see_member(struct code *c)
         mark_unread(c, unknown_name, open);
 }
 
-static void see_name(struct code *c)
+void see_name(struct code *c)
 {
     const char *from = c->at, *whole = c->at;
     char name[64];
@@ -551,7 +575,8 @@ static void see_name(struct code *c)
         return;
     memcpy(name, from, n);
     name[n] = '\0';
-    bool owned = from > whole || before(c, whole) == '.';
+    bool arrow = whole - c->start > 1 && whole[-1] == '>' && whole[-2] == '-';
+    bool owned = from > whole || before(c, whole) == '.' || (arrow && is_in(c, "perl php"));
     const struct maker *maker = find_maker(c, name, owned);
     if (maker) {
         see_maker(c, maker, from);
@@ -591,9 +616,7 @@ static void see_name(struct code *c)
         see_arguments(c, name, from, own);
 }
 
-/* What was skipped from there on, as a string or the like.  A call in it is one where code runs
- * within strings, or where it may be none. */
-static void see_hidden(struct code *c, const char *from)
+void see_hidden(struct code *c, const char *from)
 {
     bool python = is_python(c), code = c->odd;
 
@@ -612,6 +635,12 @@ static void see_hidden(struct code *c, const char *from)
         tn_autofree char *name = tn_strndup(at, n);
         bool called = next < c->end && *next == '(';
         const struct maker *maker = called ? find_maker(c, name, false) : NULL;
+        const char *end = c->at;
+        if (maker && python && maker->how != MAKES_CODE) { /* f"{getattr(x, y)(z)}" */
+            c->at = next;
+            see_maker(c, maker, at);
+            c->at = end;
+        }
         if ((called && known_function(c, name)) || (maker && maker->how == MAKES_CODE) ||
             (!python && (is_shell_function(c, name) || word_in(name, "qx spawn"))) ||
             (*at == '`' && is_in(c, "perl ruby php")) ||
@@ -620,124 +649,6 @@ static void see_hidden(struct code *c, const char *from)
             return;
         }
         at += n ? n : 1;
-    }
-}
-
-/* --- awk -------------------------------------------------------------------------------------- */
-
-/* A sign with what it is for behind it.  command: the string before it, or NULL. */
-static void see_awk_sign(struct code *c, const char *command)
-{
-    const char *from = c->at;
-    tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
-
-    for (c->at++; c->at < c->end && strchr("&> ", *c->at);)
-        c->at++;
-    if (*from == '|' && c->end - c->at >= 7 && strncmp(c->at, "getline", 7) == 0) {
-        give_shell(c, command, false, from);
-        return;
-    }
-    if (c->at == c->end || *c->at != '"') {
-        if (*from == '|')
-            give_shell(c, NULL, true, from);
-        return;
-    }
-    read_string(c, &string);
-    const char *text = tn_buf_str(&string), *next = c->at;
-    while (next < c->end && *next == ' ')
-        next++;
-    if (*from == '|')
-        give_shell(c, next == c->end || strchr(";})\n#", *next) ? text : NULL, true, from);
-    else
-        scene_add_path(c->s, c->s->cwd, pool_strdup(c->s->pool, text),
-                       *from == '>' ? USE_WRITE : USE_READ, false, c->call,
-                       (struct part){c->field, from, (size_t)(c->at - from)});
-}
-
-/* How many bytes follow the bracket of a class ("[:alpha:]"); 0: it is none. */
-static size_t class_length(const char *at)
-{
-    size_t n = 2 + strspn(at + 2, "abcdefghijklmnopqrstuvwxyz");
-
-    return strncmp(at + n, ":]", 2) == 0 ? n + 1 : 0;
-}
-
-/* Skips the pattern of awk at c->at.  A slash in brackets ends it in some, and not in others. */
-static void skip_awk_pattern(struct code *c)
-{
-    const char *from = c->at++;
-    bool bracket = false, doubt = false;
-
-    for (; c->at < c->end && *c->at != '\n' && (bracket || *c->at != '/'); c->at++) {
-        doubt |= *c->at == '/';
-        if (*c->at == '\\' && c->at + 1 < c->end)
-            c->at++;
-        else if (bracket && strncmp(c->at, "[:", 2) == 0)
-            c->at += class_length(c->at);
-        else if (*c->at == '[' && !bracket) {
-            bracket = true;
-            c->at += c->at + 1 < c->end && c->at[1] == '^';
-            c->at += c->at + 1 < c->end && c->at[1] == ']';
-        } else if (*c->at == ']')
-            bracket = false;
-    }
-    c->at += c->at < c->end;
-    c->odd |= doubt;
-    if (bracket || (doubt && (memchr(from, '"', (size_t)(c->at - from)) ||
-                              memchr(from, '#', (size_t)(c->at - from)))))
-        give_shell(c, NULL, false, from);
-}
-
-/* system("command"), "command" | getline, print | "command", print > "file", getline < "file". */
-static void see_awk(struct code *c)
-{
-    tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
-    static const char starts[] = "({[};\n,&|!~=<>?:*%^$"; /* what an expression may stand behind */
-    static const char words[] = "print printf return else do in case";
-    char before = ';';
-    bool alone = false; /* a string stands before, and nothing else */
-
-    while (c->at < c->end) {
-        const char *from = c->at;
-        char here = *from, next = from + 1 < c->end ? from[1] : '\0';
-        if (here == '"') {
-            tn_buf_reset(&string);
-            read_string(c, &string);
-            see_hidden(c, from);
-            alone = strchr(starts, before);
-        } else if (here == '/' && strchr(starts, before)) {
-            skip_awk_pattern(c);
-            see_hidden(c, from);
-            alone = false;
-        } else if (here == '#') {
-            while (c->at < c->end && *c->at != '\n')
-                c->at++;
-            see_hidden(c, from);
-            continue;
-        } else if (strchr("|<>", here) && (here != '|' || next != '|')) {
-            see_awk_sign(c, alone ? tn_buf_str(&string) : NULL);
-            alone = false;
-        } else if (here == '@' && isalpha((unsigned char)next)) { /* @f("x"), @load */
-            c->at++;
-            mark_unread(c, unknown_name, from);
-        } else if (here == '\\' && next == '\n') {
-            c->at += 2;
-            continue;
-        } else if (name_byte(here)) {
-            size_t n = 0;
-            while (from + n < c->end && name_byte(from[n]))
-                n++;
-            tn_autofree char *name = tn_strndup(from, n);
-            see_name(c);
-            before = c->at > from + n && c->at[-1] == '(' ? '(' : word_in(name, words) ? ',' : 'a';
-            alone = false;
-            continue;
-        } else {
-            c->odd |= here == '/' && strchr(")+-", before); /* x++ / 2, or 1 + /x/ */
-            c->at += here == '|' ? 2 : 1;
-            alone = alone && here == ' ';
-        }
-        before = here == ' ' || here == '\t' ? before : here;
     }
 }
 
@@ -788,6 +699,20 @@ static bool is_odd(const struct code *c)
            (quote && (strchr("$@*&", before) || (is_in(c, "perl") && name_byte(before))));
 }
 
+/* &{"na" . "me"}(...), and the end of s/x/y/ee. */
+static bool is_made_perl(const struct code *c)
+{
+    static const char flags[] = "msixpodualngcer";
+    size_t left = (size_t)(c->end - c->at), n = 1;
+
+    if (*c->at == '&' && left > 2)
+        return c->at[1] == '{' && strchr("\"'", c->at[2]);
+    bool twice = false;
+    for (; strchr("/}|!,", *c->at) && n < left && c->at[n] && strchr(flags, c->at[n]); n++)
+        twice |= n > 1 && c->at[n] == 'e' && c->at[n - 1] == 'e';
+    return twice && (n == left || strchr(" ;)}\n", c->at[n]));
+}
+
 /* The sign, the word, the string or the comment at c->at. */
 static void see_next(struct code *c)
 {
@@ -801,6 +726,9 @@ static void see_next(struct code *c)
         see_quoted(c);
     } else if (read_string(c, &ignored)) {
         see_hidden(c, from);
+        if (is_in(c, "php") && strchr("(,=[", before(c, from)) &&
+            has_power(c, tn_buf_str(&ignored))) /* usort($a, "system") */
+            mark_unread(c, unknown_name, from);
     } else if (*from == '#' && !is_in(c, "node bun") && (!quotes || spaced)) {
         while (c->at < c->end && *c->at != '\n')
             c->at++;
@@ -812,6 +740,8 @@ static void see_next(struct code *c)
             see_member(c);
         if (*from == ')' && c->end - from > 1 && from[1] == '(' && is_in(c, "php") &&
             strchr("\"'", before(c, from))) /* ("sys" . "tem")(...) */
+            mark_unread(c, unknown_name, from);
+        if (is_in(c, "perl") && is_made_perl(c))
             mark_unread(c, unknown_name, from);
         c->at++;
     }

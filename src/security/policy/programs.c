@@ -148,14 +148,15 @@ static bool is_rooted(const char *text)
            (text[0] == '/' && text[1] != '/');
 }
 
-/* Paths from a root on that stand in a word behind one of =:,@ or the letter of an option: read,
- * for all that is known.  --from-file=k=/a/b, -f/a/b, -v /a:/b. */
+/* Paths from a root on that stand in a word behind one of =:,@ or the letter of an option, or
+ * before one of them: read, for all that is known.  --from-file=k=/a/b, -f/a/b, -v /a:/b. */
 static void add_inner(struct reading *r, const struct tn_arg *arg)
 {
     const char *text = arg->text;
 
-    for (size_t i = 1; text[i] && r->program->style != STYLE_WORDS; i++) {
-        bool starts = strchr("=:,@", text[i - 1]) || (i == 2 && text[0] == '-');
+    for (size_t i = 0; text[i] && r->program->style != STYLE_WORDS; i++) {
+        bool starts = i == 0 ? strpbrk(text, ":,@") != NULL
+                             : strchr("=:,@", text[i - 1]) || (i == 2 && text[0] == '-');
         if (!starts || !is_rooted(text + i))
             continue;
         /* none has another in it: all of them together are no longer than the word */
@@ -378,14 +379,37 @@ static void add_found(struct reading *r, const struct seen_call *from, unsigned 
     }
 }
 
+/* Whether a word of a call is a variable and nothing else. */
+static bool takes_variable(const struct tn_call *call)
+{
+    for (size_t i = 1; i < call->argc; i++)
+        if (!call->argv[i].value && call->argv[i].text[0] == '$' &&
+            !strchr(call->argv[i].text, '/'))
+            return true;
+    return false;
+}
+
+/* What hands a command its words: find, xargs; also through a shell ('rm "$1"' _ {}), or by the
+ * loop around it (find | while read f; do rm "$f"; done). */
+static const struct tn_call *handed_by(const struct tn_call *call)
+{
+    const struct tn_call *by = call->via;
+
+    if (!takes_variable(call))
+        return by;
+    while (by && word_in(by->name, "sh bash dash ash ksh zsh"))
+        by = by->via;
+    return by || !call->in || !(call->flags & TN_CALL_LOOP) ? by : call;
+}
+
 /* What a command of find or xargs is given to work on: the words that are not known yet. */
 static void add_handed(struct reading *r)
 {
     static const struct tn_arg all = {.value = "*", .text = "*", .flags = TN_ARG_GLOB};
-    const struct tn_call *by = r->c->call->via;
+    const struct tn_call *by = handed_by(r->c->call);
     unsigned use = r->program->use;
 
-    if (!by || !use || !word_in(by->name, "find xargs parallel"))
+    if (!by || !use || (by != r->c->call && !word_in(by->name, "find xargs parallel")))
         return;
     for (size_t i = 0; i < r->s->call_count; i++) {
         const struct seen_call from = r->s->calls[i];
@@ -408,7 +432,8 @@ static void add_handed(struct reading *r)
             add_listed(r, r->c->cwd, &by->argv[k], by->argv[k].text, use);
         given = given || strncmp(by->argv[k].text, ":::", 3) == 0;
     }
-    for (const struct tn_call_redirect *d = by->redirects; d; d = d->next) {
+    for (const struct tn_call_redirect *d = by == r->c->call ? NULL : by->redirects; d;
+         d = d->next) {
         if (d->kind == TN_SH_HERE_STRING || d->kind == TN_SH_HERE_TEXT)
             add_file(r, &d->target, d->target.text, use);
     }

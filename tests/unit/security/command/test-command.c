@@ -288,6 +288,17 @@ static void test_growth(void **state)
     tn_buf_puts(&text, "'\n");
     repeat(&text, "f \"$x\"\n", 1000);
     assert_int_equal(refusal(&text), TN_E_TOO_LARGE);
+    /* Arrays that are copied to be added to. */
+    static const char *const additions[] = {" a+=()", " a+=(x)", " b=(\"${a[@]}\" \"${a[@]}\")"};
+    for (size_t i = 0; i < TN_COUNT(additions); i++) {
+        tn_buf_reset(&text);
+        tn_buf_puts(&text, "a=(");
+        repeat(&text, "x ", 20000);
+        tn_buf_puts(&text, ")");
+        repeat(&text, additions[i], 10000 / (i + 1));
+        enum tn_code code = refusal(&text);
+        assert_true(code == TN_OK || code == TN_E_TOO_LARGE);
+    }
 }
 
 static void test_nul(void **state)
