@@ -2,8 +2,9 @@
  * they are for is looked up.
  *
  * A name without a rule is not looked up when the sandbox asks for it: data could leave in names.
- * It gets an address that stands for it (198.19.0.0/16, which is nobody's), and the connection to
- * that address waits here.  Connections to the same host and port are one question. */
+ * It gets an address that stands for it (198.19.0.0/16, which is nobody's, or where there is no
+ * IPv4 one of the wall's), and the connection to that address waits here.  Connections to the same
+ * host and port are one question. */
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -13,8 +14,9 @@
 #include "gate/netlink.h"
 
 #define STAND_IN_NET "198.19.0.0"
+#define STAND_IN_NET6 "fd74:656e:646f:6e::a:0"
 enum {
-    STAND_IN_BITS = 16,
+    STAND_IN_BITS = 16, /* the last ones */
     STAND_IN_TRIES = 64,
     STAND_IN_SECONDS = 300, /* and again with each connection */
 };
@@ -45,9 +47,11 @@ struct asked {
 
 bool asked_stands_in(const struct tn_address *a)
 {
+    bool v6 = a->family == AF_INET6;
     struct tn_address net;
 
-    return tn_address_parse(STAND_IN_NET, &net) && tn_address_in(a, &net, STAND_IN_BITS);
+    return tn_address_parse(v6 ? STAND_IN_NET6 : STAND_IN_NET, &net) &&
+           tn_address_in(a, &net, (v6 ? 128 : 32) - STAND_IN_BITS);
 }
 
 /* Whether the address may stand for that name. */
@@ -65,17 +69,20 @@ static void look_for_other(const char *name, void *ctx)
 
 bool asked_stand_in(struct gate *g, const char *name, struct tn_address *out)
 {
+    bool v6 = g->family == TN_DNS_AAAA;
+    uint8_t *last = out->bytes + (v6 ? 14 : 2);
     uint32_t h = 2166136261u;
 
     /* An address is no name: who is asked would read another thing than is meant. */
-    if (g->ask_seconds <= 0 || tn_address_parse(name, out) || !tn_address_parse(STAND_IN_NET, out))
+    if (g->ask_seconds <= 0 || tn_address_parse(name, out) ||
+        !tn_address_parse(v6 ? STAND_IN_NET6 : STAND_IN_NET, out))
         return false;
     for (const char *at = name; *at; at++)
         h = (h ^ (uint8_t)*at) * 16777619u;
     for (int i = 0; i < STAND_IN_TRIES; i++, h++) {
         struct fit f = {.name = name};
-        out->bytes[2] = (uint8_t)(h >> 8);
-        out->bytes[3] = (uint8_t)h;
+        last[0] = (uint8_t)(h >> 8);
+        last[1] = (uint8_t)h;
         tn_pins_each(g->pins, out, g->now, look_for_other, &f);
         if (f.other)
             continue;
@@ -264,18 +271,18 @@ static void go_on_all(struct gate *g, struct asked *a, const struct tn_address *
 }
 
 /* Its name may be looked up now; it is found (and gone) at once where no server can be asked. */
-static void look_up(struct gate *g, struct asked *a, enum tn_dns_type type)
+static void look_up(struct gate *g, struct asked *a)
 {
     timer_stop(&a->timer);
-    a->now = type;
-    names_find(g, a->host, type);
+    a->now = g->family;
+    names_find(g, a->host, g->family);
 }
 
 static void allow(struct gate *g, struct asked *a)
 {
     a->allowed = true;
     if (asked_stands_in(&a->held->address))
-        look_up(g, a, TN_DNS_A);
+        look_up(g, a);
     else
         go_on_all(g, a, NULL);
 }
@@ -369,7 +376,7 @@ bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct ju
     if (!first)
         return true;
     if (!j->ask) {
-        look_up(g, a, TN_DNS_A);
+        look_up(g, a);
         return true;
     }
     timer_start(g, &a->timer, TIMER_ASKED);

@@ -192,7 +192,8 @@ struct gate {
     struct source listeners[2], datagrams[2];
     struct watch control;
     int route;
-    bool ipv6; /* this machine has a way out */
+    bool ipv6;               /* this machine has a way out */
+    enum tn_dns_type family; /* of addresses that stand for names, and are looked up first */
     struct tn_rules rules;
     struct vault vault;
     struct ending *ending; /* NULL: there is no vault */

@@ -30,7 +30,7 @@ static bool is_here(struct gate *g, const struct tn_address *a)
 }
 
 /* Why an address is out of reach for whoever has no rule by address; NULL: it is not. */
-static const char *nearness(const struct tn_address *a, bool here)
+static const char *nearness(const struct gate *g, const struct tn_address *a, bool here)
 {
     static const char *const kinds[] = {
         [TN_ADDRESS_PRIVATE] = "a private address",
@@ -41,6 +41,8 @@ static const char *nearness(const struct tn_address *a, bool here)
 
     if (kind != TN_ADDRESS_PUBLIC)
         return kinds[kind];
+    if (tn_rules_are_near(&g->rules, a))
+        return "an address of the cluster";
     return here ? kinds[TN_ADDRESS_LOOPBACK] : NULL;
 }
 
@@ -79,7 +81,7 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
         return passes(g, w);
     if (!udp && asked_stands_in(a))
         return judge_stand_in(g, w);
-    const char *near = nearness(a, w->here);
+    const char *near = nearness(g, a, w->here);
     if (near)
         return refused(near);
     if (g->rules.mode == TN_GATE_OPEN)
@@ -101,14 +103,14 @@ bool may_answer(struct gate *g, const struct tn_address *a)
 {
     bool here = is_here(g, a);
 
-    return tn_rules_know_address(&g->rules, a, here) || nearness(a, here) == NULL;
+    return tn_rules_know_address(&g->rules, a, here) || nearness(g, a, here) == NULL;
 }
 
 bool may_reach(struct gate *g, const struct tn_address *a, uint16_t port)
 {
     const struct tn_wish w = {.address = a, .port = port, .here = is_here(g, a)};
 
-    return tn_rules_allow_address(&g->rules, &w) || nearness(a, w.here) == NULL;
+    return tn_rules_allow_address(&g->rules, &w) || nearness(g, a, w.here) == NULL;
 }
 
 static void take_first(const char *name, void *ctx)

@@ -87,7 +87,7 @@ int tn_gate_keeper_answer(struct tn_gate_keeper *k, const char *what, bool allow
 /* Fills p; returns when it wants to be called again. */
 int64_t tn_gate_keeper_watch(const struct tn_gate_keeper *k, struct pollfd p[TN_GATE_KEEPER_POLLS]);
 void tn_gate_keeper_serve(struct tn_gate_keeper *k, const struct pollfd p[TN_GATE_KEEPER_POLLS]);
-/* What it has refused, as {"network", "gate", "refused", "refusals"} (jail/keeper-protocol.h); the
+/* What it has refused, as {"network", "gate", "refused", "refusals"} (gate/keeper-protocol.h); the
  * newest first, until there are so many bytes. */
 void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w, size_t bytes);
 

@@ -220,10 +220,15 @@ static size_t count_links(void)
     return (files.rlim_max - apart) / 2;
 }
 
-static int begin(struct gate *g, struct tn_error *err)
+static bool has_way(const struct gate *g, const char *to)
 {
     struct tn_address far;
 
+    return tn_address_parse(to, &far) && route_of(g->route, &far) == ROUTE_OUT;
+}
+
+static int begin(struct gate *g, struct tn_error *err)
+{
     g->again_end = &g->again;
     g->now = g->quiet = tn_now();
     for (int i = 0; i < TIMER_KINDS; i++)
@@ -239,8 +244,8 @@ static int begin(struct gate *g, struct tn_error *err)
     if (!g->pins || take_settings(g, TN_GATE_SETTINGS, err) < 0 || take_vault(g, err) < 0 ||
         gate_confine(err) < 0)
         return -1;
-    g->ipv6 =
-        tn_address_parse("2001:4860:4860::8888", &far) && route_of(g->route, &far) == ROUTE_OUT;
+    g->ipv6 = has_way(g, "2001:4860:4860::8888");
+    g->family = g->ipv6 && !has_way(g, "8.8.8.8") ? TN_DNS_AAAA : TN_DNS_A;
     g->control = (struct watch){.fd = TN_GATE_CONTROL, .ready = control_ready};
     if (watch_begin(g, &g->control) < 0 ||
         begin_source(g, &g->listeners[0], g->wall.fd[TN_WALL_TCP4], false) < 0 ||

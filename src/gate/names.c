@@ -254,7 +254,7 @@ void names_find(struct gate *g, const char *name, enum tn_dns_type type)
 static bool answer_stand_in(struct gate *g, const struct asker *who,
                             const struct tn_dns_question *q)
 {
-    struct tn_dns_answer a = {.ttl = STAND_IN_TTL, .count = q->type == TN_DNS_A};
+    struct tn_dns_answer a = {.ttl = STAND_IN_TTL, .count = q->type == g->family};
 
     if (!asked_stand_in(g, q->name, &a.addresses[0]))
         return false;

@@ -2,11 +2,15 @@
  *
  *     --pod-wall PROGRAM...  an init container with CAP_NET_ADMIN: the rules (wall.h), the files
  *                            for the sandbox; then it executes the rest, which puts the hand there
- *     --pod-keep             a sidecar with CAP_NET_RAW, SETUID and SETGID: the keeper of the gate.
+ *     --pod-keep SECONDS     a sidecar with CAP_NET_RAW, SETUID and SETGID: the keeper of the gate.
+ *                            SECONDS: that a connection without a rule may wait; 0: none does.
  *                            Each line that it prints and that is an object is what it has refused
- *                            until now (jail/keeper-protocol.h, "network")
+ *                            until now (gate/keeper-protocol.h, "network")
  *     --pod-ready            whether that listens
- *     --pod-rules BYTES      new rules for it from standard input: "ok", or what is wrong */
+ *     --pod-rules BYTES      new rules for it from standard input: "ok", or what is wrong
+ *     --pod-ask REQUEST      what it answers ("allow HOST PORT", "refuse HOST PORT")
+ *     --pod-hear             its "questions", until standard input ends; a line at least every
+ *                            TN_POD_HEARD_MS, which may be empty */
 #ifndef TN_GATE_POD_H
 #define TN_GATE_POD_H
 
@@ -20,5 +24,7 @@
 #define TN_POD_STATE "/state"         /* of the keeper alone, for as long as the pod lives */
 #define TN_POD_RESOLVER "resolv.conf" /* for the sandbox, in TN_POD_SHARED */
 #define TN_POD_SHARED "/.tendon"      /* of the sandbox, read-only there */
+
+enum { TN_POD_HEARD_MS = 20000 };
 
 #endif

@@ -33,6 +33,7 @@ void tn_rules_done(struct tn_rules *r)
     for (size_t i = 0; i < r->count; i++)
         rule_done(&r->items[i]);
     free(r->items);
+    free(r->near);
     *r = (struct tn_rules){.mode = r->mode};
 }
 
@@ -246,6 +247,35 @@ bool tn_rule_for(const char *host, unsigned port, char out[TN_RULE_FOR])
     return true;
 }
 
+bool tn_net_parse(const char *text, struct tn_rule *out)
+{
+    size_t n = strcspn(text, "/");
+    char address[TN_ADDRESS_TEXT];
+    const char *after = text + n + 1;
+    long bits;
+
+    if (n >= sizeof address || text[n] != '/')
+        return false;
+    memcpy(address, text, n);
+    address[n] = '\0';
+    if (!tn_address_parse(address, &out->net) ||
+        !read_number(&after, out->net.family == AF_INET ? 32 : 128, &bits))
+        return false;
+    out->bits = (int)bits;
+    return bits > 0 && !*after;
+}
+
+static int add_near(struct tn_rules *r, const char *text, struct tn_error *err)
+{
+    struct tn_rule net = {0};
+
+    if (!tn_net_parse(text, &net) || r->near_count >= TN_RULES_MAX)
+        return wrong(err, text, "a net, ADDRESS/BITS");
+    r->near = tn_realloc(r->near, (r->near_count + 1) * sizeof *r->near);
+    r->near[r->near_count++] = net;
+    return 0;
+}
+
 int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err)
 {
     const char *end = text + size;
@@ -259,8 +289,9 @@ int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_
         tn_autofree char *line = tn_strndup(text, n);
         if (first && strcmp(line, tn_gate_modes[TN_GATE_OPEN]) == 0)
             r->mode = TN_GATE_OPEN;
-        else if (first ? strcmp(line, tn_gate_modes[TN_GATE_ALLOW]) != 0
-                       : *line && tn_rules_add(r, line, err) < 0)
+        else if (first                    ? strcmp(line, tn_gate_modes[TN_GATE_ALLOW]) != 0
+                 : *line == TN_RULES_NEAR ? add_near(r, line + 1, err) < 0
+                                          : *line && tn_rules_add(r, line, err) < 0)
             return first ? tn_fail(err, TN_E_INVALID, "rules: expected open or allow first") : -1;
         first = false;
     }
@@ -300,13 +331,21 @@ static bool has_address(const struct tn_rule *rule, const struct tn_address *a, 
            (kind == TN_ADDRESS_PUBLIC || near);
 }
 
+bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a)
+{
+    for (size_t i = 0; i < r->near_count; i++)
+        if (tn_address_in(a, &r->near[i].net, r->near[i].bits))
+            return true;
+    return false;
+}
+
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct tn_rule *rule = &r->items[i];
         bool udp = rule->scheme == TN_RULE_UDP;
         if (udp == w->udp && has_address(rule, w->address, w->here) && has_port(rule, w->port))
-            return true;
+            return !tn_rules_are_near(r, w->address);
     }
     return false;
 }
@@ -315,7 +354,7 @@ bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a,
 {
     for (size_t i = 0; i < r->count; i++)
         if (has_address(&r->items[i], a, here))
-            return true;
+            return !tn_rules_are_near(r, a);
     return false;
 }
 

@@ -43,6 +43,8 @@ struct tn_rules {
     enum tn_gate_mode mode;
     struct tn_rule *items;
     size_t count;
+    struct tn_rule *near; /* nets that are out of reach, whatever a rule says */
+    size_t near_count;
 };
 
 /* The lists that ship, NULL at the end of each. */
@@ -61,7 +63,11 @@ int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err);
 /* The rule that lets connections to that host (a name, or an address) and port through, as somebody
  * would write it.  False: it makes none. */
 bool tn_rule_for(const char *host, unsigned port, char out[TN_RULE_FOR]);
-/* The text form of all: the mode and then the rules, a line each. */
+/* ADDRESS/BITS, without brackets. */
+bool tn_net_parse(const char *text, struct tn_rule *out);
+/* The text form of all: the mode and then the rules, a line each; one of TN_RULES_NEAR and a net
+ * says that this is near. */
+#define TN_RULES_NEAR '!'
 int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err);
 
 /* Makes it lower case and takes a dot off its end; false when it is no name of a host. */
@@ -82,6 +88,8 @@ struct tn_wish {
  * that the net itself must be of that kind, and for this machine the rule must name the very
  * address. */
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
+/* Whether it is in a net that is near. */
+bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a);
 /* Whether any rule is about that address, whatever the port: then a name may have it. */
 bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here);
 /* Whether any rule is about that name, whatever the port: then it may be looked up. */

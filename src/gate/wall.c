@@ -443,7 +443,8 @@ static void add_pod_rules(struct tn_netlink *n, const struct kind *k, const uint
     pass_neighbours(n, k, "in");
 }
 
-/* Everything with the mark is at home. */
+/* Everything with the mark is at home.  So is what leaves by lo, such as the gate's answers: the
+ * pod's own address of IPv6 is its interface's, and not reached by that way otherwise. */
 static void add_pod_routes(struct tn_netlink *n, const struct kind *k)
 {
     const struct fib_rule_hdr rule = {
@@ -451,10 +452,15 @@ static void add_pod_routes(struct tn_netlink *n, const struct kind *k)
     const uint32_t mark = POD_MARK, priority = POD_PRIORITY;
 
     add_route(n, k, POD_MARK, NULL, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE);
-    tn_netlink_begin(n, RTM_NEWRULE, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &rule, sizeof rule);
-    tn_netlink_add(n, FRA_FWMARK, &mark, sizeof mark);
-    tn_netlink_add(n, FRA_PRIORITY, &priority, sizeof priority);
-    tn_netlink_end(n);
+    for (int by_lo = 0; by_lo <= (k->family == AF_INET6); by_lo++) {
+        tn_netlink_begin(n, RTM_NEWRULE, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &rule, sizeof rule);
+        if (by_lo)
+            tn_netlink_add_text(n, FRA_OIFNAME, "lo");
+        else
+            tn_netlink_add(n, FRA_FWMARK, &mark, sizeof mark);
+        tn_netlink_add(n, FRA_PRIORITY, &priority, sizeof priority);
+        tn_netlink_end(n);
+    }
 }
 
 /* --- sockets ------------------------------------------------------------------------------- */

@@ -21,13 +21,13 @@
 #include "base/file-lock.h"
 #include "base/fs.h"
 #include "base/proc.h"
+#include "gate/keeper-protocol.h"
+#include "gate/keeper-socket.h"
 #include "gate/keeper.h"
 #include "gate/program.h"
 #include "jail/cgroup.h"
 #include "jail/enter.h"
 #include "jail/jail.h"
-#include "jail/keeper-protocol.h"
-#include "jail/keeper-socket.h"
 #include "jail/sys.h"
 
 enum {

@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "gate/keeper-protocol.h"
+#include "gate/keeper-socket.h"
 #include "jail/criu.h"
 #include "jail/gate.h"
-#include "jail/keeper-protocol.h"
-#include "jail/keeper-socket.h"
 #include "jail/sys.h"
 
 enum {

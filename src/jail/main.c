@@ -8,10 +8,10 @@
 
 #include "base/fs.h"
 #include "base/proc.h"
+#include "gate/keeper-protocol.h"
 #include "jail/criu.h"
 #include "jail/enter.h"
 #include "jail/jail.h"
-#include "jail/keeper-protocol.h"
 #include "jail/parcel.h"
 #include "jail/sys.h"
 

@@ -241,12 +241,17 @@ static int open_unix(const char *path, struct tn_error *err)
 
 static int open_tcp(const struct tn_listen_address *a, struct tn_error *err)
 {
+    static const int on = 1, off = 0;
+    bool all = strcmp(a->host, "::") == 0;
     struct endpoint e;
 
     if (!endpoint_of(a->host, a->port, &e))
         return tn_fail(err, TN_E_INVALID, "%s is not a numeric address", a->host);
     tn_autofd int fd = new_socket(e.addr.any.sa_family, SOCK_NONBLOCK);
-    int on = 1;
+    if (fd < 0 && all && errno == EAFNOSUPPORT && endpoint_of("0.0.0.0", a->port, &e))
+        fd = new_socket(AF_INET, SOCK_NONBLOCK);
+    else if (all && fd >= 0) /* of both families, whatever the machine's habit */
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         bind(fd, &e.addr.any, e.len) < 0 || listen(fd, BACKLOG) < 0) {
         char what[sizeof a->host + 16];

@@ -18,7 +18,8 @@ struct tn_listen_address {
     bool loopback;   /* TCP on 127.0.0.0/8 or ::1 */
 };
 
-/* "PORT" (all interfaces), "HOST:PORT", "[V6]:PORT", "unix:PATH", "fd:N", "pair:N" (net/pair.h;
+/* "PORT" (all interfaces), "HOST:PORT", "[V6]:PORT" ("[::]" is both families, or IPv4 alone where
+ * the kernel has no other), "unix:PATH", "fd:N", "pair:N" (net/pair.h;
  * "pair:N:INODE" makes sure that the descriptor is the one that was meant). */
 int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_error *err);
 /* A listening descriptor (CLOEXEC), or -1.  A unix path is made 0600; a stale socket (nobody

@@ -16,7 +16,7 @@ import threading
 
 import tls_server
 
-NAMES = "203.0.113.53"
+NAMES, NAMES6 = "203.0.113.53", "2001:db8:2::53"
 GOOD, OTHER, EVIL, CDN = "203.0.113.10", "203.0.113.11", "203.0.113.66", "203.0.113.20"
 GOOD6, EVIL6 = "2001:db8:2::10", "2001:db8:2::66"
 PRIVATE, METADATA, CARRIER = "10.1.2.3", "169.254.169.254", "100.64.0.1"
@@ -92,9 +92,9 @@ def resolve(query):
     return head + question + b"".join(answers)
 
 
-def serve_names():
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.bind((NAMES, 53))
+def serve_names(address):
+    udp = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((address, 53))
     while True:
         query, peer = udp.recvfrom(4096)
         udp.sendto(resolve(query), peer)
@@ -261,12 +261,12 @@ def serve_pings():
 def main(certificate, certificates):
     for address in [*ADDRESSES, API]:
         subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
-    for address in ADDRESSES6:
+    for address in [*ADDRESSES6, NAMES6]:
         subprocess.run(["ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    jobs = [(serve_names,), (serve_names_tcp, NAMES), (serve_crowd, GOOD), (serve_pings,), (serve_ssh, EVIL)]
+    jobs = [(serve_names, NAMES), (serve_names, NAMES6), (serve_names_tcp, NAMES), (serve_crowd, GOOD), (serve_pings,), (serve_ssh, EVIL)]
     jobs += [(serve_datagrams, EVIL, port) for port in (443, 3478)]  # where browsers send QUIC and STUN
     jobs += [(tls_server.serve, API, certificates, say)]
     for address in ADDRESSES[1:] + ADDRESSES6:

@@ -42,6 +42,22 @@ def tls(address, name, **options):
         data = s.recv(100)
     if not data: raise OSError("closed")
     return data
+def ech(address, name):
+    sent, context = ssl.MemoryBIO(), ssl._create_unverified_context()
+    try: context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError: pass
+    hello = sent.read()
+    at = 5 + 4 + 2 + 32  # behind the record, the message, the version and the random bytes
+    at += 1 + hello[at]
+    at += 2 + int.from_bytes(hello[at : at + 2], "big")
+    at += 1 + hello[at]
+    body = struct.pack(">BHHBH32sH144s", 0, 1, 1, 7, 32, os.urandom(32), 144, os.urandom(144))
+    more = hello[at + 2 :] + struct.pack(">HH", 0xFE0D, len(body)) + body
+    message = hello[9:at] + struct.pack(">H", len(more)) + more
+    message = hello[5:6] + len(message).to_bytes(3, "big") + message
+    data = tcp(address, 443, hello[:3] + struct.pack(">H", len(message)) + message)
+    if data[0] != 22: raise OSError(data)
+    return data
 def udp(address, port, text=b"abc"):
     s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(3)
@@ -70,6 +86,7 @@ WAYS = {
     "another name on the server of an allowed one": "http(name('one.cdn.test'), 'two.cdn.test')",
     "TLS for another name on that server": "tls(name('one.cdn.test'), 'two.cdn.test')",
     "TLS without a name": "tls(name('good.test'), None, check_hostname=False)",
+    "TLS with an encrypted hello": "ech(name('good.test'), 'good.test')",
     "an allowed name for another address": f"tls('{outside.EVIL}', 'good.test')",
     "a second request for another host": "both(name('one.cdn.test'), 'one.cdn.test', 'two.cdn.test')",
     "CONNECT": "http(name('good.test'), 'good.test', 'evil.test:443', 'CONNECT')",
@@ -245,12 +262,14 @@ def test_refusals_are_told(boxes):
     attempt(box, "http(name('evil.test'), 'evil.test')")
     attempt(box, f"http('{outside.EVIL}', 'x')")
     attempt(box, "tls(name('good.test'), None, check_hostname=False)")
+    attempt(box, "ech(name('good.test'), 'good.test')")
     told = box.network()
     assert told["network"] == "allow" and told["refused"] > 2
     said = {f"{r['what']}: {r['why']}" for r in told["refusals"]}
     assert "the name evil.test: no rule" in said
     assert f"{outside.EVIL}:80: no rule for this address, and no allowed name has it" in said
     assert any(re.match(r"[a-z0-9-]+\.test:443: TLS without a server name", s) for s in said), said
+    assert any("TLS with an encrypted client hello (ECH)" in s for s in said), said
 
 
 

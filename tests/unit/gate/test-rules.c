@@ -135,6 +135,29 @@ static void judges_addresses(void **state)
     assert_false(reaches(&r, "fd80::1", 80, false));
 }
 
+static void near_nets_are_out_of_reach(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("open\n!2600:1f14::/36\n!203.0.113.0/24\n[2600:1f14::7]:443\n203.0.113.7\n"
+                 "[2600:2f14::7]:443\n");
+    static const char *const wrong[] = {"!", "!10.0.0.1", "![::]/8", "!::/0", "!::/129", "!::/8x"};
+    struct tn_address a;
+
+    assert_false(reaches(&r, "2600:1f14::7", 443, false));
+    assert_false(reaches(&r, "203.0.113.7", 80, false));
+    assert_true(reaches(&r, "2600:2f14::7", 443, false));
+    assert_true(tn_address_parse("2600:1f14:fff::1", &a));
+    assert_true(tn_rules_are_near(&r, &a));
+    assert_true(tn_address_parse("2600:1f15::1", &a));
+    assert_false(tn_rules_are_near(&r, &a));
+    for (size_t i = 0; i < TN_COUNT(wrong); i++) {
+        tn_autofree char *text = tn_asprintf("open\n%s\n", wrong[i]);
+        tn_autorules struct tn_rules none = {0};
+        assert_int_equal(tn_rules_parse(text, strlen(text), &none, NULL), -1);
+        assert_int_equal(tn_rules_add(&r, wrong[i], NULL), -1); /* not a tenant's to say */
+    }
+}
+
 /* A rule for the whole world is none for what is near. */
 static void wide_nets_are_public(void **state)
 {
@@ -303,11 +326,17 @@ static void offers_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_nonsense), cmocka_unit_test(ships_lists),
-        cmocka_unit_test(knows_names),      cmocka_unit_test(judges_ports_and_protocols),
-        cmocka_unit_test(judges_addresses), cmocka_unit_test(wide_nets_are_public),
-        cmocka_unit_test(judges_requests),  cmocka_unit_test(only_narrows),
-        cmocka_unit_test(normalises_names), cmocka_unit_test(judges_requests_inside_tls),
+        cmocka_unit_test(refuses_nonsense),
+        cmocka_unit_test(ships_lists),
+        cmocka_unit_test(knows_names),
+        cmocka_unit_test(judges_ports_and_protocols),
+        cmocka_unit_test(judges_addresses),
+        cmocka_unit_test(wide_nets_are_public),
+        cmocka_unit_test(near_nets_are_out_of_reach),
+        cmocka_unit_test(judges_requests),
+        cmocka_unit_test(only_narrows),
+        cmocka_unit_test(normalises_names),
+        cmocka_unit_test(judges_requests_inside_tls),
         cmocka_unit_test(offers_rules),
     };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -279,6 +280,27 @@ static void test_tcp_and_inherited(void **state)
     assert_int_equal(err.code, TN_E_PEER);
 }
 
+/* Of both families, by one socket. */
+static void test_all_addresses(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "[::1]"};
+    struct sockaddr_in6 at = {0};
+    socklen_t n = sizeof at;
+    struct tn_error err;
+    char address[32];
+
+    int fd = listen_on("[::]:0", &err);
+    assert_true(fd >= 0 && getsockname(fd, (struct sockaddr *)&at, &n) == 0);
+    size_t count = at.sin6_family == AF_INET6 && access("/proc/net/if_inet6", F_OK) == 0 ? 2 : 1;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(address, sizeof address, "%s:%d", hosts[i], ntohs(at.sin6_port));
+        int near = tn_dial(address, tn_deadline_in(5), &err);
+        assert_true(near >= 0);
+        close(near);
+    }
+    close(fd);
+}
+
 /* A network where whoever dials is given the one port that is dialled.  False: none here. */
 static bool make_narrow_network(void)
 {
@@ -319,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_long_unix_path),
         cmocka_unit_test(test_dial_deadline),
         cmocka_unit_test(test_tcp_and_inherited),
+        cmocka_unit_test(test_all_addresses),
         cmocka_unit_test(test_nobody_is_connected_with_itself),
     };
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -113,6 +114,32 @@ static void test_proofs(void **state)
     }
 }
 
+/* A listener of both families: an address of IPv4 is the same, however the kernel writes it. */
+static void test_both_families(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "[::1]"};
+    struct tn_listen_address at;
+    struct sockaddr_in6 bound = {0};
+    socklen_t len = sizeof bound;
+    char digest[TN_PROOF_DIGITS + 1];
+
+    assert_int_equal(tn_listen_parse("[::]:0", &at, NULL), 0);
+    tn_autofd int listener = tn_listen_open(&at, NULL);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&bound, &len), 0);
+    fcntl(listener, F_SETFL, 0);
+    tn_proof_digest("key", digest);
+    for (size_t i = 0; i < (access("/proc/net/if_inet6", F_OK) == 0 ? 2 : 1); i++) {
+        struct server s = {.kind = &kinds[0], .listener = listener};
+        struct tn_error err = {0};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, serve, &s), 0);
+        tn_autofd int fd = dial(hosts[i], ntohs(bound.sin6_port));
+        if (tn_proof_ask(fd, digest, tn_deadline_in(20), &err) < 0)
+            fail_msg("%s: %s", hosts[i], err.text);
+        pthread_join(thread, NULL);
+    }
+}
+
 /* One that accepts and says nothing ends with the deadline. */
 static void test_silence(void **state)
 {
@@ -130,6 +157,7 @@ static void test_silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_proofs),
+                                       cmocka_unit_test(test_both_families),
                                        cmocka_unit_test(test_silence)};
 
     return cmocka_run_group_tests_name("proof", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* The socket of a keeper: how requests come and answers go (keeper-protocol.h). */
-#ifndef TN_JAIL_KEEPER_SOCKET_H
-#define TN_JAIL_KEEPER_SOCKET_H
+#ifndef TN_GATE_KEEPER_SOCKET_H
+#define TN_GATE_KEEPER_SOCKET_H
 
 #include <stddef.h>
 

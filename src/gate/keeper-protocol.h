@@ -20,8 +20,8 @@
  *     end      "ok"; the jail is killed, and end.json written
  * Anything else is answered with "unknown"; so is all but network and rules by the keeper of a
  * container (container.c). */
-#ifndef TN_JAIL_KEEPER_PROTOCOL_H
-#define TN_JAIL_KEEPER_PROTOCOL_H
+#ifndef TN_GATE_KEEPER_PROTOCOL_H
+#define TN_GATE_KEEPER_PROTOCOL_H
 
 #include <stdint.h>
 
@@ -41,6 +41,7 @@
 #define TN_KEEPER_REFUSE "refuse "
 #define TN_KEEPER_COPYING "copying"
 #define TN_KEEPER_NO "no: "
+#define TN_KEEPER_LOST "lost " /* and why: none waits now; who holds the line dials again */
 
 /* Asks the keeper of that directory.  The answer lands in out without its newline; *fd (may be
  * NULL) is the descriptor that came along, or -1.  TN_E_NOT_FOUND or TN_E_PEER when no keeper

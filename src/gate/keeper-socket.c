@@ -1,4 +1,4 @@
-#include "jail/keeper-socket.h"
+#include "gate/keeper-socket.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/fd-pass.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 
 enum { ANSWER_MAX = 1024, NETWORK_MAX = 64 << 10, REQUEST_MS = 500 };
 

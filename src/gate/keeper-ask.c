@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fd-pass.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 
 /* A path of any length fits into a socket address by way of its directory's descriptor. */
 static int dial(const char *directory, int64_t deadline, struct tn_error *err)
@@ -47,25 +47,34 @@ static ssize_t receive(int socket, struct tn_buf *out, int *fd)
     return n;
 }
 
+/* Nothing but the first line is read: what follows it is for who reads later. */
+static int heard(int socket, int64_t deadline, struct tn_error *err)
+{
+    struct pollfd p = {.fd = socket, .events = POLLIN};
+    char line[256] = "";
+    size_t n = 0;
+
+    while (n < sizeof line - 1 && poll(&p, 1, tn_poll_ms(deadline)) > 0 &&
+           recv(socket, line + n, 1, 0) == 1 && line[n] != '\n')
+        n++;
+    bool whole = line[n] == '\n';
+    line[n] = '\0';
+    if (whole && strcmp(line, "ok") == 0)
+        return 0;
+    bool no = strncmp(line, TN_KEEPER_NO, strlen(TN_KEEPER_NO)) == 0;
+    return tn_fail(err, no ? TN_E_CONFLICT : TN_E_PEER, "its keeper: %s",
+                   *line ? line : "no answer");
+}
+
 int tn_keeper_listen(const char *directory, int64_t deadline, struct tn_error *err)
 {
     tn_autofd int socket = dial(directory, deadline, err);
-    char line[256] = "";
 
     if (socket < 0)
         return -1;
     if (send(socket, TN_KEEPER_QUESTIONS "\n", strlen(TN_KEEPER_QUESTIONS) + 1, MSG_NOSIGNAL) < 0)
         return tn_fail_errno(err, errno, "keeper of %s", directory);
-    /* Nothing but the first line: what follows it is for who reads later. */
-    for (size_t n = 0; n < sizeof line - 1; n++) {
-        if (recv(socket, line + n, 1, 0) != 1)
-            return tn_fail(err, TN_E_PEER, "the keeper of %s gave half an answer", directory);
-        if (line[n] != '\n')
-            continue;
-        line[n] = '\0';
-        break;
-    }
-    return strcmp(line, "ok") == 0 ? TN_TAKE_FD(socket) : tn_fail(err, TN_E_CONFLICT, "%s", line);
+    return heard(socket, deadline, err) < 0 ? -1 : TN_TAKE_FD(socket);
 }
 
 int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
