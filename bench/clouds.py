@@ -112,6 +112,37 @@ def bench_e2b(results, service, python):
     bench_crowd(results, service, python, key, echo)
 
 
+def sdk(name):
+    """An interpreter that has that vendor's SDK; None without it."""
+    found = subprocess.run([f"{HERE}/../tools/sdks", name], stdout=subprocess.PIPE, text=True)
+    return None if found.returncode else found.stdout.strip()
+
+
+def bench_files(results, service, mebibytes=1024):
+    """A large file there and back through the other surfaces, each by its vendor's SDK."""
+    key = subprocess.run([f"{service.build}/tendon", "key", "create", "files", "--json"], env=service.env,
+                         stdout=subprocess.PIPE, text=True, check=True).stdout
+    key = json.loads(key)["key"]
+    for vendor, more in (
+        ("daytona", {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{service.url}/api"}),
+        ("runloop", {"RUNLOOP_API_KEY": key, "RUNLOOP_BASE_URL": service.url}),
+        ("modal", {"MODAL_SERVER_URL": service.url, "MODAL_TOKEN_ID": "bench", "MODAL_TOKEN_SECRET": key}),
+    ):
+        python = sdk(vendor)
+        if not python:
+            continue
+        words = [python, f"{HERE}/clouds_files.py", vendor]
+        env = {**os.environ, **more}
+        subprocess.run([*words, "1"], env=env, stdout=subprocess.PIPE, check=True, timeout=900)
+        before = service.memory()
+        done = subprocess.run([*words, str(mebibytes)], env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=900)
+        grown = (service.memory() - before) / (1 << 20)
+        up, down = json.loads(done.stdout)
+        results.add(f"{vendor} SDK: {mebibytes} MiB up", mebibytes / up * 1000, "MiB/s", "", None)
+        results.add(f"{vendor} SDK: {mebibytes} MiB down", mebibytes / down * 1000, "MiB/s", "", None)
+        results.add("  the service has grown by", grown, "MiB", "under 16", grown < 16)
+
+
 def bench_crowd(results, service, python, key, echo):
     """Both APIs by the same client (crowd.c), so that they alone differ; and the SDK, which takes processors of its own."""
     count, native, wire, theirs, bare = 100, [], [], [], []
@@ -134,8 +165,8 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--json")
     options = parser.parse_args()
-    found = subprocess.run([f"{HERE}/../tools/sdks", "e2b"], stdout=subprocess.PIPE, text=True)
-    if found.returncode:
+    python = sdk("e2b")
+    if not python:
         print("clouds: the SDKs are not there, nothing is measured")
         return 0
     results = Results()
@@ -143,7 +174,8 @@ def main():
         service = Service(options.build, scratch, max_sandboxes=0)
         service.start()
         try:
-            bench_e2b(results, service, found.stdout.strip())
+            bench_e2b(results, service, python)
+            bench_files(results, service)
             service.clear()
         finally:
             service.end()

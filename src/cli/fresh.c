@@ -56,6 +56,18 @@ static void warn_of_no_isolation(struct fresh *f)
     f->warned = true;
 }
 
+static void tell_of_found(const struct fresh *f)
+{
+    int found = tn_sandbox_record(f->sb)->found;
+
+    if (found)
+        cli_note(f->cli, "%s had one of that name: it is taken over, with its files",
+                 tn_sandbox_backend(f->sb)->name);
+    if (found > 1)
+        cli_note(f->cli, "%d more of that name have no row either: tendon gc removes them",
+                 found - 1);
+}
+
 static void begin(const struct fresh *f, const char *what)
 {
     if (!f->one_of_many)
@@ -76,6 +88,7 @@ static int made(struct fresh *f, struct tn_sandbox *sb)
     if (!sb)
         return -1;
     warn_of_no_isolation(f);
+    tell_of_found(f);
     return 0;
 }
 

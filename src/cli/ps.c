@@ -50,7 +50,10 @@ static void show_usage(struct usage_list *l, const struct tn_record *r, const st
     table_cell(l->table, r->name, NULL);
     table_cell(l->table, status_word(r->status), status_style(r->status));
     table_format(l->table, u->processes < 0 ? "-" : "%lld", (long long)u->processes);
-    table_format(l->table, u->cpu_seconds < 0 ? "-" : "%.2f s", u->cpu_seconds);
+    if (u->cpu_seconds < 0 && u->cpus > 0)
+        table_format(l->table, "%.3f cpus", u->cpus);
+    else
+        table_format(l->table, u->cpu_seconds < 0 ? "-" : "%.2f s", u->cpu_seconds);
     table_cell(l->table, format_bytes(u->memory, text), NULL);
     table_cell(l->table, format_bytes(u->memory_peak, text), NULL);
     table_cell(l->table, format_bytes(u->disk, text), NULL);

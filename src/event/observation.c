@@ -1,5 +1,6 @@
 #include "event/observation.h"
 
+#include "base/error-hide.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
 #include "event/kinds.h"
@@ -91,6 +92,11 @@ void tn_observation_init_error(struct tn_observation *o, const struct tn_action 
     va_start(ap, fmt);
     tn_buf_vprintf(&text, fmt, ap);
     va_end(ap);
+    tn_autofree char *told = tn_hide_paths(tn_buf_str(&text));
+    if (told) {
+        tn_buf_reset(&text);
+        tn_buf_puts(&text, told);
+    }
     tn_observation_take_content(o, &text);
 }
 

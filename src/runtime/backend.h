@@ -91,9 +91,10 @@ struct tn_usage {
     int64_t memory, memory_peak, disk; /* bytes */
     double cpu_seconds;
     int64_t processes;
+    double cpus;       /* used at this moment, where that is told instead of seconds; else 0 */
     bool disk_partial; /* it is that much at least, and the next call goes on counting */
 };
-#define TN_USAGE_UNKNOWN ((struct tn_usage){-1, -1, -1, -1, -1, false})
+#define TN_USAGE_UNKNOWN ((struct tn_usage){-1, -1, -1, -1, -1, 0, false})
 
 enum tn_ability {
     TN_CAN_PAUSE = 1 << 0,
@@ -186,6 +187,12 @@ struct tn_backend {
     /* Every sandbox of ours that the backend finds by its marks, whatever the store says. */
     int (*list)(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
+    /* Those of them that were made with that name, best first: the newest that runs, ..., the newest
+     * that can be started.  Whoever has no row is driven to running under its id by the next create
+     * with that name.  NULL: names are in the store alone. */
+    int (*lost)(void *engine, const char *name, tn_found_fn found, void *ctx, int64_t deadline,
+                struct tn_error *err);
+
     /* For gc: removes what was made for sandboxes and is none, and is not wanted any more.  NULL:
      * there is nothing of the kind. */
     int (*tidy)(void *engine, int64_t deadline, struct tn_error *err);
@@ -228,7 +235,7 @@ struct tn_backend {
      * Asks nobody.  NULL: a backend without gates, as are the two that follow. */
     int (*network)(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow);
-    /* What the gate of one that runs has refused: as the keeper answers (jail/keeper-protocol.h),
+    /* What the gate of one that runs has refused: as the keeper answers (gate/keeper-protocol.h),
      * into out. */
     int (*refusals)(void *engine, const struct tn_subject *subject, struct tn_buf *out,
                     int64_t deadline, struct tn_error *err);
@@ -238,7 +245,8 @@ struct tn_backend {
                   struct tn_error *err);
 
     /* Who hears of connections that no rule allows and that wait, from now on: a socket with the
-     * lines of jail/keeper-protocol.h.  TN_E_CONFLICT: nobody may be asked.  NULL: as above. */
+     * lines of gate/keeper-protocol.h.  TN_E_CONFLICT, or a socket that ends: nobody may be asked.
+     * NULL: as above. */
     int (*listen)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
     /* What becomes of those to that host and port.  TN_E_NOT_FOUND: none waits. */

@@ -226,9 +226,9 @@ static int refused_stream(struct tn_hand_files *f, int status, int64_t deadline,
     return tn_hand_refused_text(status, detail, n, err);
 }
 
-/* The bytes from offset on, length -1: all that follow. */
-static int64_t read_range(struct tn_hand_files *f, const char *path, int64_t offset, int64_t length,
-                          tn_bytes_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
+int64_t tn_hand_files_range(struct tn_hand_files *f, const char *path, int64_t offset,
+                            int64_t length, tn_bytes_fn fn, void *ctx, int64_t deadline,
+                            struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     tn_autofree char *piece = tn_malloc(PIECE);
@@ -292,13 +292,13 @@ int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t of
 {
     struct file_sink s = {.fd = fd, .moved = moved, .ctx = ctx};
 
-    return read_range(f, path, offset, length, write_piece, &s, deadline, err);
+    return tn_hand_files_range(f, path, offset, length, write_piece, &s, deadline, err);
 }
 
 int64_t tn_hand_files_fetch(struct tn_hand_files *f, const char *path, tn_bytes_fn fn, void *ctx,
                             int64_t deadline, struct tn_error *err)
 {
-    return read_range(f, path, 0, -1, fn, ctx, deadline, err);
+    return tn_hand_files_range(f, path, 0, -1, fn, ctx, deadline, err);
 }
 
 struct source {

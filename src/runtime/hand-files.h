@@ -65,8 +65,12 @@ typedef void (*tn_moved_fn)(size_t n, void *ctx);
 int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t offset,
                            int64_t length, int fd, tn_moved_fn moved, void *ctx, int64_t deadline,
                            struct tn_error *err);
-/* The same of the whole file, piece by piece; non-zero from fn, with err, stops. */
+/* The same, piece by piece; non-zero from fn, with err, stops. */
 typedef int (*tn_bytes_fn)(const void *bytes, size_t n, void *ctx, struct tn_error *err);
+int64_t tn_hand_files_range(struct tn_hand_files *f, const char *path, int64_t offset,
+                            int64_t length, tn_bytes_fn fn, void *ctx, int64_t deadline,
+                            struct tn_error *err);
+/* The same of the whole file. */
 int64_t tn_hand_files_fetch(struct tn_hand_files *f, const char *path, tn_bytes_fn fn, void *ctx,
                             int64_t deadline, struct tn_error *err);
 /* Replaces the file by what the descriptor gives, in one step; size -1: to its end.  mode -1: as

@@ -261,7 +261,7 @@ struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *
         return NULL;
     struct tn_subject subject = tn_sandbox_subject(sb);
     tell(sb, TN_RUNTIME_STARTING_RUNTIME);
-    if (mkdir(sb->directory, 0700))
+    if (mkdir(sb->directory, 0700) && !(sb->record.found && errno == EEXIST))
         tn_fail_errno(&why, errno, "%s", sb->directory);
     else if (!make(sb, &subject, &place, deadline, ctx, &why) &&
              !tn_sandbox_note(sb, &place, &why) && !disown(sb, &why)) {
@@ -270,9 +270,14 @@ struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *
     }
 
     /* What could not be cleared keeps its row, and gc tries again. */
-    tn_sandbox_erase(sb, tn_deadline_in(CLEAR_SECONDS), NULL);
+    if (sb->record.found)
+        tn_store_remove(rt->store, sb->id, NULL);
+    else
+        tn_sandbox_erase(sb, tn_deadline_in(CLEAR_SECONDS), NULL);
     if (err)
         *err = why;
+    if (sb->record.found)
+        tn_error_context(err, "it was there under that name (tendon gc removes it)");
     tn_error_context(err, "%s", sb->backend->name);
     return NULL;
 }
@@ -290,6 +295,66 @@ static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
         *how->blame = place->blame;
     return r;
 }
+
+/* --- what another state of the store knew --------------------------------------------------- */
+
+struct lost {
+    struct tn_runtime *rt;
+    struct tn_record *record;
+};
+
+static int note_lost(const char *id, void *ctx)
+{
+    const struct lost *l = ctx;
+
+    if (tn_sandbox_is_lost(l->rt, id) && l->record->found++ == 0)
+        set(&l->record->id, id);
+    return 0;
+}
+
+/* The record becomes that of a sandbox of its name that is there and has no row, if there is one:
+ * the row takes its id, so that no two can have it. */
+static int find_lost(struct tn_runtime *rt, struct tn_record *record, const struct tn_spec *spec,
+                     int64_t deadline, struct tn_error *err)
+{
+    struct lost l = {rt, record};
+    const struct tn_backend *backend;
+    void *engine;
+
+    /* One that would end with this process, or that has a network, is not what was meant. */
+    if (!record->name || !spec->keep || spec->network == TN_NETWORK_NONE)
+        return 0;
+    if (tn_runtime_engine(rt, record->runtime, &backend, &engine, err))
+        return -1;
+    if (backend->lost && backend->lost(engine, record->name, note_lost, &l, deadline, err))
+        return tn_error_context(err, "%s", backend->name);
+    /* Its files are older than this start: should that be interrupted, they stay. */
+    if (record->found)
+        record->owner = (struct tn_owner){0};
+    return 0;
+}
+
+/* The key is new, so the hand is, too. */
+static int make_found(struct tn_sandbox *sb, const struct tn_subject *subject,
+                      struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (sb->backend->drive(sb->engine, subject, TN_GOAL_RUNNING, place, deadline, &why) == 0)
+        return 0;
+    tn_autoplace struct tn_place now = {0};
+    if (why.code == TN_E_NOT_FOUND &&
+        sb->backend->inspect(sb->engine, subject, &now, deadline, NULL) == 0 &&
+        now.status == TN_STATUS_MISSING) { /* it went meanwhile */
+        sb->record.found = 0;
+        return make_fresh(sb, subject, place, deadline, ctx, err);
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* --- warm ones ------------------------------------------------------------------------------ */
 
 /* Whether the process that was seen ready when the row became a warm one still lives.  False where
  * the backend cannot tell so quickly. */
@@ -456,6 +521,12 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
 
     if (prepare(rt, spec, &record, err))
         return NULL;
+    if (find_lost(rt, &record, spec, deadline, err)) {
+        tn_record_done(&record);
+        return NULL;
+    }
+    if (record.found)
+        return tn_sandbox_bring_up(rt, &record, make_found, NULL, deadline, err);
     struct tn_error why = {0};
     struct tn_sandbox *warm = claim(rt, &record, spec, deadline, &why);
     if (warm || why.code == TN_E_DENIED) {

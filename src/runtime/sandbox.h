@@ -52,8 +52,10 @@ struct tn_judge *tn_runtime_judge(const struct tn_runtime *rt);
 int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
                      struct tn_error *err);
 
-/* Creates the sandbox, or claims a warm one that fits.  Unless spec->keep, it ends with this
- * process.  On failure nothing is left.  The handle is freed with tn_sandbox_free, which does not
+/* Creates the sandbox, or claims a warm one that fits.  One of its name that the backend has and
+ * the store does not know is taken over instead (record.found); whatever else its spec was, its
+ * files count.  Unless spec->keep, it ends with this process.  On failure nothing is left that was
+ * not there.  The handle is freed with tn_sandbox_free, which does not
  * end the sandbox. */
 struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
                                      int64_t deadline, struct tn_error *err);

@@ -21,6 +21,8 @@ void native_put_usage(struct tn_jw *w, const struct tn_usage *usage)
     else
         tn_jw_knull(w, "cpu_seconds");
     put_known(w, "processes", usage->processes);
+    if (usage->cpus > 0)
+        tn_jw_kdouble(w, "cpus", usage->cpus);
 }
 
 static int put_variable(const char *name, struct tn_json *value, void *ctx)

@@ -9,12 +9,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "gate/keeper-protocol.h"
 #include "runtime/pending.h"
 #include "security/judge.h"
 #include "service/internal.h"
 #include "service/proxy.h"
 
-#define LISTEN_SECONDS 2.0
+#define LISTEN_SECONDS 10.0
 
 enum { LINE_MAX_BYTES = 512, QUESTIONS_MAX = 512, TENANT_QUESTIONS = 64 };
 
@@ -25,6 +26,7 @@ struct keeper {
     char box[11];
     int fd;
     struct tn_buf line; /* so far */
+    int lost;           /* how often since it was heard */
 };
 
 /* One host and port that connections of a box wait for. */
@@ -34,7 +36,8 @@ struct question {
     uint64_t keeper; /* its number */
     char box[11], tenant[65], host[256];
     int port;
-    int over; /* an eventfd: nobody waits any more */
+    int over;    /* an eventfd: nobody waits any more */
+    bool refuse; /* there are too many: nobody is asked */
 };
 
 struct asks {
@@ -76,20 +79,22 @@ static void *answer(void *arg)
 
     struct pollfd over = {.fd = q->over, .events = POLLIN};
     /* What is over may be asked anew by now: that is another question. */
-    if (b && !act_network(b, q->all->judge, q->host, q->port, q->over) && !poll(&over, 1, 0))
+    if (b && (q->refuse || !act_network(b, q->all->judge, q->host, q->port, q->over)) &&
+        !poll(&over, 1, 0))
         box_refuse(b, q->host, q->port);
     question_free(q);
     return NULL;
 }
 
-/* Under the lock: each is a thread. */
-static bool has_room(const struct asks *a, const char *tenant)
+/* Under the lock: each is a thread, also one that is only refused, which may be a call over a
+ * network; these are counted apart. */
+static bool has_room(const struct asks *a, const char *tenant, bool refuse)
 {
     size_t all = 0, its = 0;
 
     for (const struct question *q = a->questions; q; q = q->next) {
-        all++;
-        its += strcmp(q->tenant, tenant) == 0;
+        all += q->refuse == refuse;
+        its += q->refuse == refuse && strcmp(q->tenant, tenant) == 0;
     }
     return all < QUESTIONS_MAX && its < TENANT_QUESTIONS;
 }
@@ -112,7 +117,8 @@ static void begin_question(struct asks *a, const struct keeper *k, const char *h
     snprintf(q->tenant, sizeof q->tenant, "%s", v.tenant);
     q->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_lock(&a->lock);
-    bool may = !a->closing && has_room(a, v.tenant);
+    q->refuse = !has_room(a, v.tenant, false);
+    bool may = !a->closing && (!q->refuse || has_room(a, v.tenant, true));
     q->next = a->questions;
     a->questions = q;
     pthread_mutex_unlock(&a->lock);
@@ -120,8 +126,7 @@ static void begin_question(struct asks *a, const struct keeper *k, const char *h
         pthread_detach(thread);
         return;
     }
-    box_refuse(b, host, port);
-    question_free(q);
+    question_free(q); /* its gate refuses it when the time is over */
 }
 
 /* Under the lock.  host NULL: all of that keeper; keeper 0: all there are. */
@@ -137,12 +142,29 @@ static void end_questions(struct asks *a, uint64_t keeper, const char *host, int
 
 /* --- what keepers say ------------------------------------------------------------------------- */
 
-static void take_line(struct asks *a, const struct keeper *k, char *line)
+/* The backend has lost the line to it, and dials again: told once, if that fails. */
+static void take_loss(struct asks *a, struct keeper *k, const char *why)
 {
-    char *rest = NULL, *word = strtok_r(line, " ", &rest);
-    const char *host = strtok_r(NULL, " ", &rest), *port = strtok_r(NULL, " ", &rest);
-    int number = port ? (int)strtol(port, NULL, 10) : 0;
+    pthread_mutex_lock(&a->lock);
+    end_questions(a, k->number, NULL, 0);
+    pthread_mutex_unlock(&a->lock);
+    if (++k->lost == 2)
+        tn_log(TN_LOG_WARN, "nobody hears what the gate of a sandbox asks",
+               tn_log_str("sandbox", k->box), tn_log_str("why", why));
+}
 
+static void take_line(struct asks *a, struct keeper *k, char *line)
+{
+    if (strncmp(line, TN_KEEPER_LOST, strlen(TN_KEEPER_LOST)) == 0) {
+        take_loss(a, k, line + strlen(TN_KEEPER_LOST));
+        return;
+    }
+    char *rest = NULL, *end = NULL, *word = strtok_r(line, " ", &rest);
+    const char *host = strtok_r(NULL, " ", &rest), *port = strtok_r(NULL, " ", &rest);
+    int number = port ? (int)strtol(port, &end, 10) : 0;
+
+    number = end && *end ? 0 : number;
+    k->lost = word && strcmp(word, "ok") == 0 ? 0 : k->lost;
     if (word && strcmp(word, "ask") == 0 && number > 0) {
         begin_question(a, k, host, number);
     } else if (word && strcmp(word, "over") == 0) {

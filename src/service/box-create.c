@@ -260,6 +260,23 @@ static int be_unborn(struct tn_db *db, void *ctx, struct tn_error *err)
     return tn_store_disown(tn_runtime_store(b->s->rt), b->names.id, err);
 }
 
+/* False: it stays, and its worker finds that its sandbox is another's. */
+static bool undo_birth(struct box *b)
+{
+    pthread_mutex_lock(&b->all->births);
+    bool undone = tn_db_atomically(b->s->db, be_unborn, b, NULL) == 0;
+    if (undone)
+        boxes_remove(b->all, b);
+    pthread_mutex_unlock(&b->all->births);
+    if (undone)
+        return true;
+    pthread_mutex_lock(&b->lock);
+    b->gone = b->lost = false;
+    box_work(b);
+    pthread_mutex_unlock(&b->lock);
+    return false;
+}
+
 /* What can never work is the caller's mistake, and nothing is made of it. */
 static int can_be(const struct box *b, const struct tn_spec *spec, struct tn_error *err)
 {
@@ -296,11 +313,8 @@ static struct box *give_birth(struct box *given, const struct caller *who,
             pool_used(b->s, &birth.spec, birth.warm);
         *lost = !let_live(b, birth.warm);
     }
-    if (*lost) {
-        boxes_remove(b->all, b);
+    if (*lost && (*lost = undo_birth(b)))
         box_release(TN_TAKE_PTR(result));
-        *lost = tn_db_atomically(b->s->db, be_unborn, b, err) == 0;
-    }
     tn_spec_done(&birth.spec);
     free(birth.digest);
     return result;

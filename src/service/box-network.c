@@ -5,7 +5,7 @@
 #include "service/bounds.h"
 #include "service/box-internal.h"
 
-#define GATE_SECONDS 2.0
+#define GATE_SECONDS 5.0
 #define CHANGE_SECONDS 10.0
 
 enum { DETAIL_MAX = 4096 };

@@ -323,7 +323,7 @@ int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
 static bool same_usage(const struct tn_usage *a, const struct tn_usage *b)
 {
     return a->memory == b->memory && a->memory_peak == b->memory_peak && a->disk == b->disk &&
-           a->cpu_seconds == b->cpu_seconds && a->processes == b->processes;
+           a->cpu_seconds == b->cpu_seconds && a->processes == b->processes && a->cpus == b->cpus;
 }
 
 int box_sample(struct box *b, struct tn_error *err)

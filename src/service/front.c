@@ -399,26 +399,6 @@ char *base_url(const struct tn_http_exchange *x)
     return tn_asprintf("%.*s%s", (int)(colon - s->url) + 3, s->url, host);
 }
 
-char *front_hide_paths(const struct tn_http_exchange *x, const char *text)
-{
-    const struct visit *v = visit_of(x);
-    const char *state = v ? tn_runtime_host(v->service->rt)->state : NULL;
-    const char *at = state && *state ? strstr(text, state) : NULL;
-    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
-
-    if (!at)
-        return NULL;
-    tn_log(TN_LOG_WARN, "an answer told no path of this machine", tn_log_str("error", text),
-           tn_log_str("request_id", request_id(x)));
-    for (; at; at = strstr(text, state)) {
-        tn_buf_add(&out, text, (size_t)(at - text));
-        tn_buf_puts(&out, "a file of the service");
-        text = at + strcspn(at, " :,;\"'\n");
-    }
-    tn_buf_puts(&out, text);
-    return tn_buf_take(&out);
-}
-
 /* Who has shown no key is told no times either. */
 void front_head(struct tn_http_exchange *x, void *ctx)
 {

@@ -16,10 +16,6 @@ void front_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds
  * itself: who revokes the own key hears that it is. */
 void front_tick(struct tn_service *s);
 
-/* The text without paths of the state directory, which the log has; NULL: there is none in it. The
- * caller frees it. */
-char *front_hide_paths(const struct tn_http_exchange *x, const char *text);
-
 /* Gives the request its id, which every answer tells, unless it has one already. */
 void front_begin(struct tn_http_exchange *x, struct tn_service *s);
 /* Answers with that status, and remembers it: false. */

@@ -217,8 +217,7 @@ bool doors_tls(const struct doors *d)
     return d->tls != NULL;
 }
 
-/* "127.0.0.1:7171" of a socket; one that listens everywhere is reached here too.  False: no port.
- */
+/* "127.0.0.1:7171" of a socket, also of one that listens everywhere.  False: no port. */
 static bool put_place(int fd, struct tn_buf *out)
 {
     union place at = place_of(fd);
@@ -232,9 +231,10 @@ static bool put_place(int fd, struct tn_buf *out)
     }
     if (at.any.sa_family != AF_INET6)
         return false;
-    inet_ntop(AF_INET6, &at.v6.sin6_addr, host, sizeof host);
-    tn_buf_printf(out, "[%s]:%d", IN6_IS_ADDR_UNSPECIFIED(&at.v6.sin6_addr) ? "::1" : host,
-                  ntohs(at.v6.sin6_port));
+    bool all = IN6_IS_ADDR_UNSPECIFIED(&at.v6.sin6_addr); /* there may be no ::1 */
+    if (!all)
+        inet_ntop(AF_INET6, &at.v6.sin6_addr, host, sizeof host);
+    tn_buf_printf(out, all ? "%s:%d" : "[%s]:%d", host, ntohs(at.v6.sin6_port));
     return true;
 }
 

@@ -194,7 +194,8 @@ static bool enter_by_ticket(struct visitor *v, const char *ticket)
     struct caller who;
 
     purpose_of("port", v->port, purpose);
-    if (ticket_check(v->s, ticket, purpose, v->id, &who, NULL) < 0)
+    if (ticket_check(v->s, ticket, purpose, v->id, &who, NULL) < 0 ||
+        ticket_has_ended(v->s, ticket))
         /* An old link of a visit that still lasts, perhaps. */
         return enter_by_cookie(v);
     if (!caller_enter(v->x, &who))

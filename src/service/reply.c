@@ -1,4 +1,5 @@
 /* Answers: errors as each surface wants them, and bodies that should be JSON. */
+#include "base/error-hide.h"
 #include "service/caller.h"
 #include "service/front.h"
 #include "service/surface.h"
@@ -33,7 +34,7 @@ static int reply_problem(struct tn_http_exchange *x, int status, const char *cod
 int reply_status(struct tn_http_exchange *x, int status, const char *code, const char *detail)
 {
     surface_reply_fn vendor = surface_reply(x);
-    tn_autofree char *hidden = front_hide_paths(x, detail);
+    tn_autofree char *hidden = tn_hide_paths(detail);
 
     detail = hidden ? hidden : detail;
     if (vendor)

@@ -280,6 +280,7 @@ struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_servi
     struct tn_service *s = tn_calloc(1, sizeof *s);
 
     tn_error_hidden_to(note_hidden);
+    tn_hide_below(tn_runtime_host(rt)->state);
     tn_proc_no_core(); /* secrets of tenants come in requests */
     s->rt = rt;
     s->options = options;

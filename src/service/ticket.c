@@ -7,10 +7,11 @@
 #include "base/hmac.h"
 #include "service/bucket.h"
 #include "service/clock.h"
+#include "service/surface.h"
 
 /* What is signed: the same secret may sign other things some day. */
 #define CONTEXT "tendon ticket 1\n"
-enum { BODY_MAX = 256, LINK_DIGITS = 32 };
+enum { BODY_MAX = 256, LINK_DIGITS = 32, ENDED_MAX = 256 /* of a box */ };
 
 /* Those for one use are remembered until they are too old, so there cannot be any number of them:
  * a tenant may have so many after a rest, and then so many a second. */
@@ -293,6 +294,57 @@ int ticket_use_link(struct tn_service *s, const char *ticket, struct caller *who
         return -1;
     return use.first == 1 ? 0
                           : tn_fail(err, TN_E_DENIED, "This link was used already: make another");
+}
+
+/* --- tickets that were ended before their time ------------------------------------------------ */
+
+static void name_ended(const struct tn_service *s, const char *ticket, const struct ticket *t,
+                       char out[PURPOSE_MAX + 1])
+{
+    char token[SURFACE_TOKEN];
+
+    surface_token(s, "ticket-ended", ticket, token);
+    snprintf(out, PURPOSE_MAX + 1, LINK_PURPOSE "%s:%s", t->box, token);
+}
+
+static int take_count(const struct tn_db_row *row, void *ctx)
+{
+    *(int64_t *)ctx = tn_db_int(row, 0);
+    return 0;
+}
+
+int ticket_end(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
+               struct tn_error *err)
+{
+    struct ticket t;
+    struct link_use use = {.ticket = &t};
+    int64_t count = 0;
+
+    if (!ticket_unseal(s->secret, ticket, &t) || strcmp(t.purpose, purpose) != 0 ||
+        strcmp(t.box, box) != 0)
+        return tn_fail(err, TN_E_NOT_FOUND, "There is no such ticket");
+    if (tn_db_each(s->db, take_count, &count, err,
+                   "SELECT count(*) FROM setting WHERE name GLOB '" LINK_PURPOSE "' || ?1 || ':*'",
+                   "t", box) < 0)
+        return -1;
+    if (count >= ENDED_MAX)
+        return tn_fail(err, TN_E_QUOTA, "%d links of this sandbox were ended: wait", ENDED_MAX);
+    name_ended(s, ticket, &t, t.purpose);
+    return tn_db_atomically(s->db, note_link, &use, err) ? -1 : 0;
+}
+
+bool ticket_has_ended(struct tn_service *s, const char *ticket)
+{
+    struct ticket t;
+    int64_t count = 0;
+    char name[PURPOSE_MAX + 1];
+
+    if (!ticket_unseal(s->secret, ticket, &t))
+        return true;
+    name_ended(s, ticket, &t, name);
+    return tn_db_each(s->db, take_count, &count, NULL,
+                      "SELECT count(*) FROM setting WHERE name = ?1", "t", name) < 0 ||
+           count > 0;
 }
 
 /* False: it was used before. */

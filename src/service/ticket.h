@@ -18,6 +18,12 @@ int ticket_make(const struct tn_service *s, const struct caller *who, const char
 int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
                  struct caller *who, struct tn_error *err);
 
+/* It is good for nothing from now on, also after a restart.  TN_E_NOT_FOUND: it is none of that
+ * kind; TN_E_QUOTA: too many of that box are remembered. */
+int ticket_end(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
+               struct tn_error *err);
+bool ticket_has_ended(struct tn_service *s, const char *ticket);
+
 /* The same for one use: `what` (a path) is in it as a digest.  A second use is denied, as is one
  * after a restart of the service, which forgets what was used.  TN_E_QUOTA: the tenant has made too
  * many. */

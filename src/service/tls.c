@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/key-file.h"
 #include "base/thread.h"
+#include "net/address.h"
 #include "net/tls-lib.h"
 #include "service/listen.h"
 
@@ -53,7 +54,7 @@ struct client {
     SSL *ssl;
     int fd;
     bool shaking, dropped; /* under the lock */
-    char peer[INET6_ADDRSTRLEN];
+    char peer[TN_ADDRESS_TEXT];
 };
 
 /* --- setting up ---------------------------------------------------------------------------- */
@@ -454,15 +455,13 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRSTRLEN])
+static void name_peer(const struct sockaddr_storage *addr, char out[TN_ADDRESS_TEXT])
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
+    struct tn_address peer;
+    uint16_t port;
 
-    if (addr->ss_family == AF_INET)
-        inet_ntop(AF_INET, &v4->sin_addr, out, INET6_ADDRSTRLEN);
-    else
-        inet_ntop(AF_INET6, &v6->sin6_addr, out, INET6_ADDRSTRLEN);
+    if (tn_address_from((const struct sockaddr *)addr, &peer, &port))
+        tn_address_text(&peer, out);
 }
 
 static void accept_one(const struct listener *l)

@@ -1,4 +1,5 @@
 /* Orders, and the workers that carry them out: at most one thread for each box, whoever asked. */
+#include "base/error-hide.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "runtime/sandbox-report.h"
@@ -26,9 +27,11 @@ static void note_goal(struct box *b)
         b->done[b->state] = b->settled = b->order;
 }
 
-/* Under its lock.  What is not so any more is told again when it is. */
+/* Under its lock.  What is not so any more is told again when it is.  Its tenant reads it. */
 static void set_reason(struct box *b, const char *reason)
 {
+    tn_autofree char *told = tn_hide_paths(reason);
+    reason = told ? told : reason;
     tn_autofree char *still = tn_report_shared(b->reported, reason);
 
     replace(&b->reported, still);

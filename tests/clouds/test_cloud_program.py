@@ -1,7 +1,9 @@
 """The whole program with sandboxes of each cloud, from new to gc; and who is killed when."""
 
+import email.utils
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -102,6 +104,117 @@ def test_what_a_lost_state_knew_is_found_by_its_marks(tendon):
     assert tendon.boxes() == []
 
 
+# --- a name outlives the state ---------------------------------------------------------------------
+
+
+TAKEN = " had one of that name: it is taken over, with its files\n"
+
+
+def lose(tendon):
+    shutil.rmtree(tendon.state)
+    assert tendon.ok("ls", "-q") == ""
+
+
+def take_over(tendon, name, **kwargs):
+    taken = tendon("new", "--name", name, timeout=120, **kwargs)
+    assert taken.returncode == 0 and taken.stderr.startswith(f"tendon: {tendon.cloud.name}{TAKEN}"), taken
+    return taken
+
+
+def test_a_name_outlives_the_state(tendon):
+    tendon.ok("new", "--name", "web")
+    own = tendon.json("inspect", "web")["id"]
+    tendon.ok("exec", "web", "echo kept >file")
+    (before,) = ids(tendon)
+    tendon.ok("new", "--name", "other")
+    lose(tendon)
+    take_over(tendon, "web")
+    assert tendon.json("inspect", "web")["id"] == own
+    assert len(ids(tendon)) == 2 and before in ids(tendon)
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+    assert "nobody knows it" in tendon.ok("gc")  # the other, which nobody has asked for
+    assert ids(tendon) == [before]
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+    assert "web" in tendon.fails(73, "new", "--name", "web")  # it has a row now
+    tendon.ok("rm", "web")
+    assert tendon.boxes() == []
+
+
+def test_what_ends_with_its_command_takes_nothing_over(tendon):
+    tendon.ok("new", "--name", "web")
+    before = ids(tendon)
+    lose(tendon)
+    tendon.ok("run", "--name", "web", "true")
+    assert ids(tendon) == before
+
+
+def test_of_two_who_take_it_over_one_does(tendon):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "web", "echo kept >file")
+    before = ids(tendon)
+    lose(tendon)
+    both = [tendon.start("new", "--name", "web") for _ in range(2)]
+    told = [(one.communicate(timeout=120), one.returncode) for one in both]
+    assert sorted(code for _, code in told) == [0, 73], told
+    assert ids(tendon) == before
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+
+
+def test_who_is_killed_while_it_takes_over_has_a_row(tendon):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "web", "echo kept >file")
+    before = ids(tendon)
+    lose(tendon)
+    making = tendon.start("new", "--name", "web")
+    eventually(lambda: tendon.ok("ls", "-q"), "it has a row", 60)
+    making.kill()
+    making.communicate()
+    tendon.ok("gc")
+    tendon.ok("resume", "web")
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+    assert ids(tendon) == before
+
+
+def test_what_cannot_be_taken_over_stays(tendon, tmp_path):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "web", "echo kept >file")
+    before = ids(tendon)
+    lose(tendon)
+    (tmp_path / "tendon-hand").write_text("#!/bin/sh\n" + "#" * 100)
+    (tmp_path / "tendon-hand").chmod(0o755)
+    failed = tendon("new", "--name", "web", env={"TENDON_HAND_PROGRAM": str(tmp_path / "tendon-hand")})
+    assert failed.returncode and "it was there under that name" in failed.stderr, failed
+    assert tendon.ok("ls", "-q") == "" and ids(tendon) == before
+    take_over(tendon, "web")
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+
+
+def test_one_that_rests_is_woken(tendon):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "web", "echo kept >file")
+    tendon.ok("stop", "web")
+    before = ids(tendon)
+    lose(tendon)
+    take_over(tendon, "web")
+    assert ids(tendon) == before
+    assert tendon.ok("exec", "web", "cat file") == "kept\n"
+
+
+def test_of_two_the_newest_that_runs_is_taken_over(tendon):
+    """Its twin was made by whoever copied the marks."""
+    cloud = tendon.cloud
+    tendon.ok("new", "--name", "web")
+    (old,) = tendon.boxes()
+    marks = {**old[cloud.marks], "tendon.id": "a123456789"}
+    answer = tendon.client.post(cloud.CREATE[1], {**cloud.wish, cloud.marks: marks})
+    assert answer.status in (200, 201), answer.text
+    lose(tendon)
+    taken = take_over(tendon, "web")
+    assert tendon.json("inspect", "web")["id"] == "a123456789" and "1 more of that name" in taken.stderr
+    assert "nobody knows it" in tendon.ok("gc")
+    assert ids(tendon) == [answer.json[cloud.id]]
+
+
 def test_gc_leaves_others_alone(tendon, make_tendon, service):
     other = make_tendon(service)
     variable = tendon.cloud.variable
@@ -172,3 +285,20 @@ def test_doctor(tendon):
     assert refused.returncode and "does not accept the key" in refused.stdout
     missing = tendon("doctor", "--runtime", cloud.name, env={cloud.variable: ""})
     assert missing.returncode and f"there is no key for {cloud.who}" in missing.stdout
+
+
+def test_doctor_tells_of_clock_and_quota(cloud, tendon, vendor):
+    """A vendor whose clock is an hour behind, and that has nothing left for this key."""
+
+    def told(late, left):
+        def answer(handler, request):
+            handler.date_time_string = lambda: email.utils.formatdate(time.time() - late, usegmt=True)
+            return handler.json(200, cloud.page([])[0], X_RateLimit_Remaining=left)
+
+        vendor.behave[cloud.LIST] = answer
+        return tendon("doctor", "--runtime", cloud.name, env=cloud.settings(vendor.url, cloud.key)).stdout
+
+    bad = told(3600, "0")
+    assert "accepts the key" in bad and "set this machine's clock" in bad and "0 requests left" in bad, bad
+    good = told(0, "17")
+    assert "set this machine's clock" not in good and "17 requests left" in good, good

@@ -8,12 +8,16 @@ from test_cloud_program import (  # noqa: F401
     tendon,
     test_a_client_that_is_killed_in_mid_create_leaves_nothing,
     test_a_hand_that_is_killed_comes_back,
+    test_a_name_outlives_the_state,
     test_a_service_that_is_killed_in_mid_create,
     test_doctor,
     test_files,
     test_gc_leaves_others_alone,
     test_no_token_is_shown,
+    test_of_two_who_take_it_over_one_does,
     test_what_a_lost_state_knew_is_found_by_its_marks,
+    test_what_cannot_be_taken_over_stays,
+    test_who_is_killed_while_it_takes_over_has_a_row,
 )
 
 

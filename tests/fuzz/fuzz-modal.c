@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int read_all_kinds(char kind, const unsigned char *bytes, size_t n, void *ctx)
 {
-    static const struct modal_method *const tables[] = {modal_account, modal_sandboxes,
-                                                        modal_images, modal_commands, modal_router};
+    static const struct modal_method *const tables[] = {
+        modal_account, modal_sandboxes, modal_images, modal_commands, modal_file_io, modal_router};
 
     if (n > FRAME_MAX)
         abort();

@@ -307,6 +307,7 @@ def computer():
     computer.keyboard.type("127.0.0.1:8097/")
     computer.keyboard.press("enter")
     title("Form")
+    raises(computer.keyboard.hotkey, "a+b+c+d+e+f+g+h+i")
     computer.keyboard.hotkey("alt+left")
     title("New tab")
     computer.keyboard.press("Right", ["alt"])

@@ -217,6 +217,58 @@ def files():
     sb.terminate()
 
 
+def open_files():
+    """As the vendor's guide of 1.1 has it, and all else that such a file can do."""
+    sb = box(timeout=600)
+    sb.mkdir("/tmp/it")
+    with sb.open("/tmp/it/test.txt", "w") as f:
+        f.write("Hello World\nof files\n")
+        f.flush()
+    f = sb.open("/tmp/it/test.txt", "rb")
+    assert f.read() == b"Hello World\nof files\n" and f.read() == b""
+    f.seek(6)
+    assert f.read(5) == b"World" and f.readline() == b"\n" and f.readline() == b"of files\n" and f.readline() == b""
+    f.seek(-6, 2)
+    assert f.readlines() == [b"files\n"]
+    f.close()
+    with sb.open("/tmp/it/test.txt", "a+") as f:
+        f.write("the end")
+    with sb.open("/tmp/it/test.txt", "r+") as f:
+        f.seek(6)
+        f.write("there")
+        f.seek(0)
+        assert f.read() == "Hello there\nof files\nthe end"
+        modal.file_io.delete_bytes(f, start=5, end=11)
+        modal.file_io.replace_bytes(f, b"Goodbye", start=0, end=5)
+    assert sb.exec("cat", "/tmp/it/test.txt").stdout.read() == "Goodbye\nof files\nthe end"
+    with sb.open("/tmp/it/gone", "x+") as f:  # what cannot be read is not taken for nothing
+        sb.rm("/tmp/it/gone")
+        fails(lambda: modal.file_io.replace_bytes(f, b"piece", start=0), FileNotFoundError)
+        assert sb.ls("/tmp/it") == ["test.txt"]
+    with sb.open("/tmp/it/test.txt", "r+") as f:  # where it stands is kept in the sandbox, which cannot make it another file
+        sb.exec("sh", "-c", "sed -i s,/tmp/it/test.txt,/tmp/it/other, /tmp/.modal-files/*").wait()
+        fails(lambda: f.write("x"), OSError)
+        sb.exec("sh", "-c", "sed -i s,/tmp/it/other,/tmp/it/test.txt, /tmp/.modal-files/*").wait()
+        f.write("Goodbye")
+    large = bytes(range(256)) * 80000  # more than one message
+    with sb.open("/tmp/it/large", "wb") as f:
+        f.write(large)
+    with sb.open("/tmp/it/large", "rb") as f:
+        assert f.read(10) == large[:10] and f.read() == large[10:]
+    assert sorted(sb.ls("/tmp/it")) == ["large", "test.txt"]
+    fails(lambda: sb.open("/tmp/it/none", "r"), FileNotFoundError)
+    fails(lambda: sb.open("/tmp/none/none", "w"), FileNotFoundError)
+    fails(lambda: sb.open("/tmp/it/large", "x"), FileExistsError)
+    fails(lambda: sb.open("/tmp/it", "r"), IsADirectoryError)
+    fails(lambda: sb.mkdir("/tmp/it"), FileExistsError)
+    fails(lambda: sb.ls("/tmp/none"), FileNotFoundError)
+    fails(lambda: sb.rm("/tmp/none"), FileNotFoundError)
+    sb.mkdir("/tmp/it/a/b", parents=True)
+    sb.rm("/tmp/it", recursive=True)
+    assert "it" not in sb.ls("/tmp") and sb.ls("/tmp/.modal-files") == []
+    sb.terminate()
+
+
 def openhands():
     """Its way: a server as the command of the sandbox, and nothing but a tunnel to it."""
     script = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"

@@ -225,6 +225,18 @@ def test_to_another_tenant_it_is_not_there(alice, bob, box):
     assert state(alice, box) == "started"
 
 
+def test_a_signing_key_ends_with_any_key_of_its_tenant(service, alice, bob, box):
+    """Whoever had one that is revoked may have asked for it."""
+    link = f"/api/sandbox/{box['id']}/signing-key"
+    before = alice.get(link).ok().json
+    service.make_key("of-bob", "--tenant", "bob")
+    service.make_key("leaked", "--tenant", "alice")
+    assert service.tendon("key", "revoke", "of-bob").returncode == 0
+    assert alice.get(link).ok().json == before
+    assert service.tendon("key", "revoke", "leaked").returncode == 0
+    assert alice.get(link).ok().json != before
+
+
 # --- ports ---------------------------------------------------------------------------------------
 
 
@@ -253,6 +265,16 @@ def test_ports(service, alice, bob):
     stranger.get(target.replace(made["id"], other["id"]), headers=token).ok(401)
     signed = alice.get(f"/api/sandbox/{made['id']}/ports/8099/signed-preview-url?expiresInSeconds=60").ok().json
     assert signed["port"] == 8099 and stranger.get(path_of(signed["url"])).ok(303).headers["Set-Cookie"]
+    again = alice.get(f"/api/sandbox/{made['id']}/ports/8099/signed-preview-url?expiresInSeconds=600").ok().json
+    ends = f"signed-preview-url/{signed['token']}/expire"
+    bob.post(f"/api/sandbox/{made['id']}/ports/8099/{ends}").ok(404)
+    alice.post(f"/api/sandbox/{made['id']}/ports/8098/{ends}").ok(404)
+    alice.post(f"/api/sandbox/{made['id']}/ports/8099/signed-preview-url/x/expire").ok(404)
+    stranger.get(path_of(signed["url"])).ok(303)
+    for _ in range(2):
+        alice.post(f"/api/sandbox/{made['id']}/ports/8099/{ends}").ok()
+        stranger.get(path_of(signed["url"])).ok(401)
+    stranger.get(path_of(again["url"])).ok(303)
     assert "public_previews" in alice.post(f"/api/sandbox/{made['id']}/public/true").ok(403).json["message"]
     alice.post("/api/sandbox", {"public": True}).ok(403)
     stranger.get(target).ok(401)

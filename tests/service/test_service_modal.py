@@ -498,6 +498,36 @@ def test_requests_for_files_have_a_size(alice, box):
     alice.router("TaskExecStart", box[2], fields).ok(INVALID)
 
 
+def test_files_that_are_open(service, alice, bob, box):
+    """Nobody else's, and ids and descriptors that nobody gave out; what works is in modal_story.py."""
+    reader = wire(service, "acme", "--scope", "read")
+    opened = [(1, [(2, "/tmp/opened"), (3, "w")]), (10, box[1])]
+    bob.call("ContainerFilesystemExec", opened).ok(NOT_FOUND)
+    reader.call("ContainerFilesystemExec", opened).ok(DENIED)
+    made = alice.call("ContainerFilesystemExec", opened).one
+    id, fd = text(made, 1), text(made, 2)
+    output = "ContainerFilesystemExecGetOutput"
+    assert alice.call(output, [(1, id), (2, 55.0)]).ok().messages == [{4: [1]}]
+    bob.call(output, [(1, id)]).ok(NOT_FOUND)
+    for bad in ("", "fs-", id[:13], id[:-1], f"{id[:13]}-0.-5.3./etc/passwd", f"{id[:13]}-0.0.3.%zz"):
+        alice.call(output, [(1, bad)]).ok(NOT_FOUND)
+    alice.call("ContainerFilesystemExec", [(14, [(1, "/tmp")]), (10, box[1])]).ok()
+
+    def number(*request):
+        id = text(alice.call("ContainerFilesystemExec", [*request, (10, box[1])]).one, 1)
+        error = alice.call(output, [(1, id)]).ok().messages[0].get(2)
+        return unpack(error[0])[1][0] if error else 0
+
+    for bad in ("../../etc/passwd", fd[:-1] + "g", "", "0" * 16):
+        assert number((3, [(1, bad)])) == 22, bad
+    assert number((2, [(1, fd), (2, b"text")])) == 0
+    assert number((6, [(1, fd), (2, (1 << 64) - 9), (3, 0)])) == 22  # before its beginning
+    assert number((7, [(1, fd), (2, 3), (3, 1)])) == 22
+    only = text(alice.call("ContainerFilesystemExec", [(1, [(2, "/tmp/opened"), (3, "r")]), (10, box[1])]).one, 2)
+    assert number((2, [(1, only), (2, b"text")])) == 22
+    assert number((1, [(2, "/tmp/opened"), (3, "rwaxb+rwaxb+")])) == 22
+
+
 def test_a_tunnel_leads_to_its_port_alone(alice, service, image):
     server = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"
     one = create(alice, image, (1, "python3"), (1, "-c"), (1, server), (20, [(1, [(1, 8000)]), (1, [(1, 8001), (2, 1)])]))

@@ -42,6 +42,10 @@ def test_python_newest(service, story):
     tell(service, sdk("modal"), HERE / "modal_story.py", story)
 
 
+def test_python_of_files_that_are_open(service):
+    tell(service, sdk("modal-1.1"), HERE / "modal_story.py", "open_files")
+
+
 def test_javascript(service):
     if not shutil.which("node"):
         pytest.skip("node is not installed")

@@ -64,8 +64,9 @@ def test_addresses_that_make_no_sense(make_service, address):
     assert result.returncode not in (0, 1) and address.partition(":")[0] in result.stderr
 
 
-def test_insecure_is_said_to_be_wanted(make_service):
-    service = make_service(runtime="local", listen=["0.0.0.0:0"], flags=["--insecure"]).start()
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_insecure_is_said_to_be_wanted(make_service, address):
+    service = make_service(runtime="local", listen=[address], flags=["--insecure"]).start()
     assert service.url.startswith("http://127.0.0.1:")
     assert service.stranger().get("/healthz").status == 200
 

@@ -17,7 +17,7 @@
 
 #define CLOUD_MARK_STATE "tendon.state"
 #define CLOUD_MARK_ID "tendon.id"
-#define CLOUD_MARK_SESSION "tendon.session" /* what people call it; for their eyes only */
+#define CLOUD_MARK_SESSION "tendon.session" /* its name, or else its id */
 
 enum {
     CLOUD_HAND_PORT = 27174,     /* where the hand listens inside: never given to who dials */
@@ -88,7 +88,7 @@ struct cloud_view {
     bool known; /* else there is none, and nothing below is set */
     char *id;   /* the vendor's */
     enum tn_status status;
-    char *own;            /* our id, by its marks; NULL: they are not ours */
+    char *own, *session;  /* our id and name, by its marks; NULL: they are not ours */
     char *reason;         /* of an error */
     char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
     char *domain;         /* below which its ports have names, or NULL: the usual one */
@@ -244,10 +244,11 @@ int cloud_fail(struct tn_error *err, const struct tn_error *why);
 /* An object of our marks and the labels of the spec, as a member of that name (NULL: of none). */
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const char *name,
                      struct tn_jw *w);
-/* Our id in an object of marks; NULL: they are not this state's, or it is none. */
-const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
-/* Whether these two marks are of this state, and an id. */
-bool cloud_is_ours(const struct cloud *c, const char *state, const char *id);
+/* What an object of marks says, if they are this state's. */
+void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct cloud_view *out);
+/* The same of the marks themselves. */
+void cloud_take_marks(const struct cloud *c, const char *state, const char *id, const char *session,
+                      struct cloud_view *out);
 
 /* --- the hand kept at the vendor (cache.c) ---------------------------------------------------- */
 
@@ -303,6 +304,8 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
 int cloud_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
                 int64_t deadline, struct tn_error *err);
 int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+int cloud_lost(void *engine, const char *name, tn_found_fn found, void *ctx, int64_t deadline,
+               struct tn_error *err);
 /* Removes what is kept of other hands, and what nobody knows. */
 int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err);
 /* Looks until it is so. */
@@ -351,8 +354,9 @@ int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, 
     }
 #define CLOUD_FUNCTIONS                                                                     \
     .open = open_engine, .close = cloud_close, .check = check_spec, .create = cloud_create, \
-    .inspect = cloud_inspect, .drive = cloud_drive, .list = cloud_list, .tidy = cloud_tidy, \
-    .put = cloud_put, .exec = cloud_exec, .url = cloud_url, .logs = cloud_logs, .doctor = doctor
+    .inspect = cloud_inspect, .drive = cloud_drive, .list = cloud_list, .lost = cloud_lost, \
+    .tidy = cloud_tidy, .put = cloud_put, .exec = cloud_exec, .url = cloud_url,             \
+    .logs = cloud_logs, .doctor = doctor
 
 /* --- vendors that talk JSON (call.c) ---------------------------------------------------------- */
 

@@ -23,9 +23,11 @@ enum { WORDS_MAX = 16 << 10, PATH_BYTES = 1024, HASH = CLOUD_DIGEST };
     "case $(readlink \"/proc/$p/exe\") in " \
     "*/tendon-hand*) ;; *) false ;; esac "
 
-/* "MACHINE\nDIRECTORY\nup or down\n", then a line "DIGEST  PATH" for each hand that is there. */
+/* sh DIGEST of the key: "MACHINE\nDIRECTORY\nup or down\n", then a line "DIGEST  PATH" for each
+ * hand that is there.  One with another key is as good as none; shells may grumble at its zeros. */
 static const char probe[] = IN_DIRECTORY
     "mkdir -p \"$d\" && chmod 700 \"$d\" || exit 1; uname -m; echo \"$d\"; " LIVES
+    "&& (exec 2>/dev/null; case $(cat \"/proc/$p/cmdline\") in *\"$1\"*) ;; *) false ;; esac) "
     "&& echo up || echo down; "
     "for h in \"$(command -v tendon-hand)\" /opt/tendon/tendon-hand \"$d/tendon-hand\"; do "
     "[ -f \"$h\" ] && [ -x \"$h\" ] && sha256sum \"$h\"; done; :";
@@ -34,8 +36,8 @@ static const char probe[] = IN_DIRECTORY
 static const char start[] =
     "d=$1 w=$2 h=$3; shift 3; "
     "[ -d \"$w\" ] || mkdir -p \"$w\" 2>/dev/null || "
-    "{ sudo -n mkdir -p \"$w\" && sudo -n chmod 777 \"$w\"; } || exit 1; " LIVES
-    "&& kill -9 \"$p\"; "
+    "{ sudo -n mkdir -p \"$w\" && sudo -n chmod 777 \"$w\"; } || exit 1; n=0; while " LIVES
+    "&& kill -9 \"$p\" 2>/dev/null && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1 || sleep 1; done; "
     "$(command -v setsid) \"$h\" --working-dir \"$w\" --username \"$(id -un 2>/dev/null || id -u)\" "
     "--user-id \"$(id -u)\" \"$@\" >\"$d/log\" 2>&1 </dev/null & echo $! >\"$d/pid\"";
 /* Whether it lives, or else its last words. */
@@ -172,11 +174,22 @@ static const char *take_line(const char *at, char *out, size_t n)
     return at + len + 1;
 }
 
+static void key_digest(const struct tn_subject *s, char out[HASH])
+{
+    struct tn_sha256 hash;
+
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, s->key, strlen(s->key));
+    tn_sha256_end_hex(&hash, out);
+}
+
 static int look_inside(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
                        struct found *f, int64_t deadline, struct tn_error *err)
 {
-    const char *const argv[] = {"sh", "-c", probe, NULL};
-    char state[8];
+    char digest[HASH], state[8];
+    const char *const argv[] = {"sh", "-c", probe, "sh", digest, NULL};
+
+    key_digest(s, digest);
     int status = script(c, s, v, argv, NULL, &f->words, deadline, err);
 
     if (status < 0)
@@ -239,12 +252,9 @@ static int run_hand(const struct cloud *c, const struct tn_subject *s, struct cl
     tn_autofree const char **argv = tn_calloc(most, sizeof *argv);
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
     tn_autofree char *listen = tn_asprintf("0.0.0.0:%d", CLOUD_HAND_PORT);
-    struct tn_sha256 hash;
     char digest[HASH];
 
-    tn_sha256_init(&hash);
-    tn_sha256_add(&hash, s->key, strlen(s->key));
-    tn_sha256_end_hex(&hash, digest);
+    key_digest(s, digest);
     const char *const first[] = {
         "sh",    "-c",       start,  "sh",           f->directory, cloud_workspace(c, s),
         f->path, "--listen", listen, "--key-digest", digest,       "--viewer"};

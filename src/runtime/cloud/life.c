@@ -23,6 +23,7 @@ void cloud_view_done(struct cloud_view *v)
     cloud_free_secret(v->entry);
     free(v->id);
     free(v->own);
+    free(v->session);
     free(v->reason);
     free(v->domain);
     free(v->agent_url);
@@ -145,16 +146,20 @@ void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const ch
     tn_jw_object_end(w);
 }
 
-bool cloud_is_ours(const struct cloud *c, const char *state, const char *id)
+void cloud_take_marks(const struct cloud *c, const char *state, const char *id, const char *session,
+                      struct cloud_view *out)
 {
-    return strcmp(state, c->mark) == 0 && strlen(id) == 10 && cloud_is_id(id);
+    if (strcmp(state, c->mark) != 0 || strlen(id) != 10 || !cloud_is_id(id))
+        return;
+    out->own = tn_strdup(id);
+    out->session = tn_strdup(session);
 }
 
-const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks)
+void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct cloud_view *out)
 {
-    const char *id = tn_json_get_str(marks, CLOUD_MARK_ID, "");
-
-    return cloud_is_ours(c, tn_json_get_str(marks, CLOUD_MARK_STATE, ""), id) ? id : NULL;
+    cloud_take_marks(c, tn_json_get_str(marks, CLOUD_MARK_STATE, ""),
+                     tn_json_get_str(marks, CLOUD_MARK_ID, ""),
+                     tn_json_get_str(marks, CLOUD_MARK_SESSION, ""), out);
 }
 
 /* --- what cannot be kept ---------------------------------------------------------------------- */
@@ -567,4 +572,37 @@ int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, str
     struct listing l = {found, ctx};
 
     return c->vendor->each(c, NULL, tell_own, &l, deadline, err);
+}
+
+struct lost {
+    const char *name;
+    struct cloud_pile running, resting;
+};
+
+static int keep_lost(const struct cloud_view *v, void *ctx)
+{
+    struct lost *l = ctx;
+
+    if (!v->own || strcmp(v->session, l->name) != 0 || v->status == TN_STATUS_ERROR)
+        return 0;
+    struct cloud_view copy = {.own = tn_strdup(v->own)};
+    cloud_pile_add(v->status == TN_STATUS_RUNNING ? &l->running : &l->resting, &copy, NULL);
+    return 0;
+}
+
+int cloud_lost(void *engine, const char *name, tn_found_fn found, void *ctx, int64_t deadline,
+               struct tn_error *err)
+{
+    const struct cloud *c = engine;
+    struct listing listing = {found, ctx};
+    struct lost l = {.name = name};
+
+    int r = c->vendor->each(c, NULL, keep_lost, &l, deadline, err);
+    if (r == 0)
+        r = cloud_pile_tell(&l.running, true, tell_own, &listing);
+    if (r == 0)
+        r = cloud_pile_tell(&l.resting, true, tell_own, &listing);
+    cloud_pile_done(&l.running);
+    cloud_pile_done(&l.resting);
+    return r;
 }

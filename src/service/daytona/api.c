@@ -335,9 +335,13 @@ static void reply_signing_key(struct tn_http_exchange *x, struct box *b)
     tn_autobuf struct tn_buf json = TN_BUF_INIT(256);
     autoview struct box_view v = {0};
     char key[SURFACE_TOKEN];
+    struct tn_error err;
 
     box_look(b, &v);
-    daytona_signing_key(&v, key);
+    if (daytona_signing_key(&v, key, &err)) {
+        reply_error(x, &err);
+        return;
+    }
     tn_buf_printf(&json, "\"%s\"", key);
     explicit_bzero(key, sizeof key);
     tn_http_reply_json(x, 200, &json);
@@ -489,6 +493,24 @@ static void get_preview(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+/* Visits that began with it last as long as they do. */
+static void end_signed(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    autobox struct box *b = daytona_box(x, s, SCOPE_USE);
+    int port = b ? read_port(x) : -1;
+    char purpose[32];
+    struct tn_error err = {0};
+
+    if (port < 0)
+        return;
+    snprintf(purpose, sizeof purpose, "port:%d", port);
+    if (ticket_end(s, tn_http_param(x, "token"), purpose, box_id(b), &err))
+        reply_error(x, &err);
+    else
+        tn_http_reply(x, 200, NULL, NULL, 0);
+}
+
 static void get_signed(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -578,6 +600,8 @@ const struct tn_route routes_daytona[] = {
     {"POST", BOX "/{setting}/{value}", post_setting, "Daytona: intervals, public", 0},
     {"GET", BOX "/ports/{port}/preview-url", get_preview, "Daytona: address of a port", 0},
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
+    {"POST", BOX "/ports/{port}/signed-preview-url/{token}/expire", end_signed,
+     "Daytona: ends such a link", 0},
     {"GET", BOX "/toolbox-proxy-url", get_toolbox_url, "Daytona: where its toolbox is", 0},
     {"GET", BOX "/build-logs", get_build_logs, "Daytona: what the build of its image says", 0},
     {"GET", BOX "/build-logs-url", get_build_logs_url, "Daytona: where that is", 0},

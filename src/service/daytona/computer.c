@@ -518,8 +518,15 @@ static void press(struct daytona_call *c)
     tn_autofree char *chord = tn_strdup(strcmp(given, " ") == 0 ? "space" : given);
     const char *held[CHORD_MAX];
     size_t n = 0;
+    char *at = chord, *key;
     int bit;
-    for (char *at = chord, *key; n < CHORD_MAX && (key = next_key(&at));) {
+    while ((key = next_key(&at))) {
+        if (n == CHORD_MAX) {
+            struct tn_error err = {0};
+            tn_fail(&err, TN_E_INVALID, "keys: expected at most %d", CHORD_MAX);
+            reply_error(c->x, &err);
+            return;
+        }
         held[n] = key_name(key, &bit);
         in.modifiers |= bit;
         put_key(&in, held[n++], true);

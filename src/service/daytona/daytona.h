@@ -86,7 +86,8 @@ char *daytona_snapshot_session(const char *name);
 
 /* --- links to files (links.c) ----------------------------------------------------------------- */
 
-void daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN]);
+/* It ends with every key of the tenant's that is revoked. */
+int daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN], struct tn_error *err);
 /* Who comes to the toolbox: by a key; or to that file alone, by a signed link, as the key that made
  * the sandbox.  False: answered. */
 bool daytona_enter(struct tn_http_exchange *x, struct tn_service *s, const char *rest);

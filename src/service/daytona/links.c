@@ -6,13 +6,28 @@
 #include "service/clock.h"
 #include "service/daytona/daytona.h"
 
-void daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN])
+static int take_count(const struct tn_db_row *row, void *ctx)
+{
+    *(int64_t *)ctx = tn_db_int(row, 0);
+    return 0;
+}
+
+int daytona_signing_key(const struct box_view *v, char out[SURFACE_TOKEN], struct tn_error *err)
 {
     struct daytona_settings settings;
 
     daytona_settings_of(v->metadata, &settings);
-    tn_autofree char *text = tn_asprintf("%s\n%lld", v->id, (long long)settings.signing);
-    surface_token(box_service(v->box), "daytona-files", text, out);
+    struct tn_service *s = box_service(v->box);
+    int64_t revoked = 0;
+    /* Whoever had a key that is revoked may have asked for this one. */
+    if (tn_db_each(s->db, take_count, &revoked, err,
+                   "SELECT count(*) FROM api_key WHERE tenant = ?1 AND revoked = 1", "t",
+                   v->tenant) < 0)
+        return -1;
+    tn_autofree char *text =
+        tn_asprintf("%s\n%lld\n%lld", v->id, (long long)settings.signing, (long long)revoked);
+    surface_token(s, "daytona-files", text, out);
+    return 0;
 }
 
 /* Digits alone: it is the last part of what is signed. */
@@ -31,10 +46,9 @@ static bool is_signed(struct tn_http_exchange *x, const struct box_view *v)
     unsigned char mac[TN_SHA256_BYTES];
     char key[SURFACE_TOKEN];
 
-    if (!path || !until || is_over(until))
+    if (!path || !until || is_over(until) || daytona_signing_key(v, key, NULL))
         return false;
     tn_autofree char *text = tn_asprintf("v1:files:%s:%s:%s", tn_http_method(x), path, until);
-    daytona_signing_key(v, key);
     tn_hmac_sha256(key, strlen(key), text, strlen(text), mac);
     explicit_bzero(key, sizeof key);
     tn_buf_puts(&wanted, "v1_");

@@ -4,8 +4,8 @@
 #include "service/jws.h"
 #include "service/modal/modal.h"
 
-/* Of a file that comes whole, four megabytes at most. */
-enum { MESSAGE_MAX = (4 << 20) + (64 << 10), TEXT_MAX = 4 << 10 };
+/* Of what is written to a file, 16 megabytes at most. */
+enum { MESSAGE_MAX = (16 << 20) + (64 << 10), TEXT_MAX = 4 << 10 };
 #define TOKEN_SECONDS 3600
 #define CLIENT "/modal.client.ModalClient/"
 #define ROUTER "/modal.task_command_router.TaskCommandRouter/"
@@ -192,8 +192,8 @@ static void dispatch(struct modal_call *c, const struct modal_method *const *tab
 static void post_client(struct tn_http_exchange *x, void *ctx)
 {
     static const struct modal_method *const tables[] = {
-        modal_account, modal_secrets, modal_creates,  modal_sandboxes, modal_lists, modal_tunnels,
-        modal_mounts,  modal_images,  modal_commands, modal_volumes,   NULL};
+        modal_account, modal_secrets, modal_creates,  modal_sandboxes, modal_lists,   modal_tunnels,
+        modal_mounts,  modal_images,  modal_commands, modal_volumes,   modal_file_io, NULL};
 
     dispatch(&(struct modal_call){.x = x, .s = ctx}, tables);
 }

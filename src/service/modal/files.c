@@ -84,8 +84,8 @@ static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
 
 struct work {
     struct tn_hand_files *files;
-    const struct tn_json *wish;
     const char *path;
+    bool all; /* `parents` or `recursive` */
     struct tn_buf *out;
     int64_t deadline;
 };
@@ -149,11 +149,10 @@ static int make_directory(const struct work *k, struct tn_error *err)
 
     if (!there && err->code != TN_E_NOT_FOUND)
         return -1;
-    if (there &&
-        (e.type != TN_ENTRY_DIRECTORY || !tn_json_bool(tn_json_get(k->wish, "parents"), false)))
+    if (there && (e.type != TN_ENTRY_DIRECTORY || !k->all))
         return tn_fail(err, TN_E_CONFLICT, "Path already exists");
     *err = (struct tn_error){0};
-    if (!there && !tn_json_bool(tn_json_get(k->wish, "parents"), false)) {
+    if (!there && !k->all) {
         tn_autofree char *parent =
             tn_strndup(k->path, slash > k->path ? (size_t)(slash - k->path) : 1);
         if (tn_hand_files_stat(k->files, parent, true, &above, k->deadline, err))
@@ -171,12 +170,11 @@ static int stop_at_it(const struct tn_entry *e, void *ctx, struct tn_error *err)
 
 static int remove_path(const struct work *k, struct tn_error *err)
 {
-    bool recursive = tn_json_bool(tn_json_get(k->wish, "recursive"), false);
     tn_autoentry struct tn_entry e = {0};
 
     if (tn_hand_files_stat(k->files, k->path, false, &e, k->deadline, err))
         return -1;
-    if (e.type == TN_ENTRY_DIRECTORY && !recursive) {
+    if (e.type == TN_ENTRY_DIRECTORY && !k->all) {
         int found = tn_hand_files_list(k->files, k->path, stop_at_it, NULL, k->deadline, err);
         if (found)
             return found < 0 ? -1 : refuse(err, ENOTEMPTY, "Directory not empty");
@@ -202,6 +200,19 @@ static const struct operation {
     {"Remove", remove_path, false},
     {"", not_served, false}, /* Watch, and what comes after us */
 };
+
+int modal_fs_do(struct modal_call *c, struct box *b, const char *operation, const char *path,
+                bool all, struct tn_error *err)
+{
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
+    const struct work k = {
+        .files = f, .path = path, .all = all, .deadline = tn_deadline_in(MODAL_SECONDS)};
+    const struct operation *o = operations;
+
+    while (*o->name && strcmp(o->name, operation) != 0)
+        o++;
+    return f ? o->work(&k, err) : -1;
+}
 
 /* --- the script in its place ----------------------------------------------------------------- */
 
@@ -278,8 +289,9 @@ int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, con
     if (!f)
         return -1;
     const struct work k = {.files = f,
-                           .wish = wish,
                            .path = path,
+                           .all = tn_json_bool(tn_json_get(wish, "parents"), false) ||
+                                  tn_json_bool(tn_json_get(wish, "recursive"), false),
                            .out = &out,
                            .deadline = tn_deadline_in(MODAL_SECONDS)};
     if (started.again)
@@ -305,37 +317,30 @@ char *modal_fs_path(struct modal_call *c, const struct tn_process_status *status
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-struct sending {
-    struct modal_call *c;
-    uint64_t skip;
-};
-
 static int send_piece(const void *bytes, size_t n, void *ctx, struct tn_error *err)
 {
-    struct sending *s = ctx;
     Modal__StdioReadResponse out = MODAL__STDIO_READ_RESPONSE__INIT;
-    size_t skip = s->skip < n ? (size_t)s->skip : n;
 
-    s->skip -= skip;
     out.has_data = true;
-    out.data = (ProtobufCBinaryData){n - skip, (uint8_t *)(uintptr_t)bytes + skip};
-    return skip == n ? 0 : modal_send(s->c, &out, err);
+    out.data = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
+    return modal_send(ctx, &out, err);
 }
 
 int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_t offset,
                   struct tn_error *err)
 {
-    struct sending s = {.c = c, .skip = offset};
     struct tn_error why = {0};
 
     tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     if (!f)
         return -1;
     box_enter_use(b);
-    int64_t n = tn_hand_files_fetch(f, path, send_piece, &s, TN_NEVER, &why);
+    int64_t n = offset > INT64_MAX ? 0
+                                   : tn_hand_files_range(f, path, (int64_t)offset, -1, send_piece,
+                                                         c, TN_NEVER, &why);
     box_leave_use(b);
-    if (n >= 0 || strcmp(kind_of(&why), other) != 0)
-        return 0; /* that it cannot be read was told already, on the other stream */
+    if (n >= 0 || why.code == TN_E_RANGE || strcmp(kind_of(&why), other) != 0)
+        return 0; /* nothing follows; that it cannot be read was told, on the other stream */
     *err = why;
     return -1;
 }

@@ -60,7 +60,7 @@ struct modal_method {
 };
 extern const struct modal_method modal_account[], modal_secrets[], modal_creates[],
     modal_sandboxes[], modal_lists[], modal_tunnels[], modal_mounts[], modal_images[],
-    modal_commands[], modal_volumes[], modal_router[]; /* each ends with {0} */
+    modal_commands[], modal_volumes[], modal_file_io[], modal_router[]; /* each ends with {0} */
 
 /* One message of the answer: 0, or -1 when the client is gone. */
 int modal_send(struct modal_call *c, const void *message, struct tn_error *err);
@@ -182,6 +182,10 @@ char *modal_text(const void *bytes, size_t n);
 /* Instead of their program, which no sandbox has: does what the text asks for. */
 int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, const char *text,
                    struct tn_error *err);
+/* The same at once, of those that give nothing: "MakeDirectory", "Remove"; all: with its parents,
+ * or what is in it. */
+int modal_fs_do(struct modal_call *c, struct box *b, const char *operation, const char *path,
+                bool all, struct tn_error *err);
 /* The file that such a command reads or writes ("ReadFile", "WriteFile"), the caller's; NULL: it is
  * no such command. */
 char *modal_fs_path(struct modal_call *c, const struct tn_process_status *status,

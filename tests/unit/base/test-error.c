@@ -125,10 +125,31 @@ static void test_hidden(void **state)
                         "the login does not work <- /home/me/login ended with 1: no such profile");
 }
 
+/* Paths of the service's own directory are told to nobody, in whatever text. */
+static void test_hidden_paths(void **state)
+{
+    assert_null(tn_hide_paths("cannot open /srv/state/x"));
+    tn_hide_below("/srv/state");
+    tn_error_hidden_to(hear);
+    tn_autofree char *told = tn_hide_paths("dial /srv/state/a/hand.sock: gone; \"/srv/state\"");
+    assert_string_equal(told, "dial a file of the service: gone; \"a file of the service\"");
+    assert_non_null(strstr(heard, "/srv/state/a/hand.sock"));
+    assert_null(tn_hide_paths("cannot open /srv/x"));
+    assert_null(tn_hide_paths(NULL));
+    tn_autofree char *long_text = tn_asprintf("/srv/state/x %*s", 2 << 20, "/srv/state/y");
+    tn_autofree char *cut = tn_hide_paths(long_text);
+    assert_non_null(cut);
+    assert_null(strstr(cut, "/srv"));
+    tn_hide_below(NULL);
+    tn_error_hidden_to(NULL);
+    assert_null(tn_hide_paths("cannot open /srv/state/x"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_hidden_paths),
         cmocka_unit_test(test_every_code_has_a_row),
         cmocka_unit_test(test_fail_fills_and_returns),
         cmocka_unit_test(test_errno_decides_the_code),

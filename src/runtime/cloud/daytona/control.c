@@ -44,10 +44,10 @@ int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud
         .known = true,
         .id = tn_strdup(id),
         .status = status_of(state),
-        .own = tn_strdup_or_null(cloud_own_id(c, tn_json_get(tree, "labels"))),
         .reason = reason ? cloud_sentence(reason) : NULL,
         .agent_url = toolbox && *toolbox ? cloud_base("toolboxProxyUrl", toolbox, NULL) : NULL,
     };
+    cloud_read_marks(c, tn_json_get(tree, "labels"), out);
     return 0;
 }
 

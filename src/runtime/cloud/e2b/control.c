@@ -13,8 +13,7 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 {
     const char *id = tn_json_get_str(tree, "sandboxID", ""),
                *state = tn_json_get_str(tree, "state", "running"),
-               *domain = tn_json_get_str(tree, "domain", NULL),
-               *own = cloud_own_id(c, tn_json_get(tree, "metadata"));
+               *domain = tn_json_get_str(tree, "domain", NULL);
 
     *out = (struct cloud_view){0};
     if (!cloud_is_id(id))
@@ -28,11 +27,11 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
         .status = strcmp(state, "running") == 0  ? TN_STATUS_RUNNING
                   : strcmp(state, "paused") == 0 ? TN_STATUS_PAUSED
                                                  : TN_STATUS_STARTING,
-        .own = tn_strdup_or_null(own),
         .token = cloud_token(tree, "envdAccessToken"),
         .entry = cloud_token(tree, "trafficAccessToken"),
         .domain = domain && *domain ? tn_strdup(domain) : NULL,
     };
+    cloud_read_marks(c, tn_json_get(tree, "metadata"), out);
     return 0;
 }
 

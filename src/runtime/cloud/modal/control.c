@@ -207,18 +207,18 @@ static int make_tags(const struct tn_buf *text, struct tags *t, struct tn_error 
     return 0;
 }
 
-/* Our id, if both marks are among them; on the heap. */
-static char *own_of(const struct cloud *c, Modal__Tag **tags, size_t n)
+static void read_marks(const struct cloud *c, Modal__Tag **tags, size_t n, struct cloud_view *out)
 {
-    const char *state = "", *id = "";
+    const char *state = "", *id = "", *session = "";
 
     for (size_t i = 0; i < n; i++) {
         const char *name = tags[i]->tag_name ? tags[i]->tag_name : "";
         const char *value = tags[i]->tag_value ? tags[i]->tag_value : "";
         state = strcmp(name, CLOUD_MARK_STATE) == 0 ? value : state;
         id = strcmp(name, CLOUD_MARK_ID) == 0 ? value : id;
+        session = strcmp(name, CLOUD_MARK_SESSION) == 0 ? value : session;
     }
-    return cloud_is_ours(c, state, id) ? tn_strdup(id) : NULL;
+    cloud_take_marks(c, state, id, session, out);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -491,8 +491,8 @@ int modal_look(const struct cloud *c, const char *id, struct cloud_view *out, in
     *out = (struct cloud_view){.known = true,
                                .id = tn_strdup(id),
                                .status = result ? TN_STATUS_ERROR : TN_STATUS_RUNNING,
-                               .own = own_of(c, tags->tags, tags->n_tags),
                                .reason = result ? reason_of(result) : NULL};
+    read_marks(c, tags->tags, tags->n_tags, out);
     return 0;
 }
 
@@ -529,7 +529,8 @@ static bool add_page(const struct cloud *c, const Modal__SandboxListResponse *pa
         if (!info->id || !cloud_is_id(info->id))
             continue;
         autocloudview struct cloud_view v = {
-            .known = true, .id = tn_strdup(info->id), .own = own_of(c, info->tags, info->n_tags)};
+            .known = true, .id = tn_strdup(info->id), .status = TN_STATUS_RUNNING};
+        read_marks(c, info->tags, info->n_tags, &v);
         cloud_pile_add(pile, &v, id);
     }
     bool more = oldest > 0 && isfinite(oldest) &&

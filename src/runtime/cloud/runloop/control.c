@@ -47,7 +47,6 @@ int devbox_read(const struct cloud *c, const struct tn_json *tree, struct cloud_
                 struct tn_error *err)
 {
     const char *id = tn_json_get_str(tree, "id", ""),
-               *own = cloud_own_id(c, tn_json_get(tree, "metadata")),
                *reason = tn_json_get_str(tree, "failure_reason", NULL);
     enum tn_status status = status_of(tn_json_get_str(tree, "status", ""));
     const struct tn_json *tunnel = tn_json_get(tree, "tunnel");
@@ -61,9 +60,9 @@ int devbox_read(const struct cloud *c, const struct tn_json *tree, struct cloud_
         .known = true,
         .id = tn_strdup(id),
         .status = status,
-        .own = tn_strdup_or_null(own),
         .reason = reason && status == TN_STATUS_ERROR ? cloud_sentence(reason) : NULL,
     };
+    cloud_read_marks(c, tn_json_get(tree, "metadata"), out);
     /* One that makes no sense is as good as none: it is asked for before it is used. */
     if (tn_json_type(tunnel) == TN_JSON_OBJECT)
         read_tunnel(c, tunnel, out, NULL);
