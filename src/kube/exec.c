@@ -1,10 +1,13 @@
 /* A program in a container, over a WebSocket: each message begins with its channel. */
+#include <poll.h>
+
 #include "kube/kube-impl.h"
 #include "net/url.h"
 #include "net/websocket.h"
 
 enum { CHANNEL_IN, CHANNEL_OUT, CHANNEL_COMPLAINTS, CHANNEL_STATUS, CHANNEL_CLOSE = 255 };
 enum { PIECE = 32 << 10, MESSAGE_MAX = 1 << 20, TARGET_MAX = 256 << 10 };
+#define HELD_SECONDS 60.0
 #define WITH_CLOSE "v5.channel.k8s.io" /* since 1.30: standard input can be ended */
 
 /* --- what comes ------------------------------------------------------------------------------- */
@@ -83,6 +86,18 @@ static int send_piece(struct tn_ws *ws, unsigned char channel, const void *bytes
                    "exec: the connection takes no more");
 }
 
+/* Until there is something to take. */
+static int wait_held(const struct tn_ws *ws, int held, struct tn_error *err)
+{
+    struct pollfd p[] = {{.fd = ws->fd, .events = POLLIN}, {.fd = held, .events = POLLRDHUP}};
+
+    if (tn_ws_buffered(ws) || poll(p, TN_COUNT(p), tn_poll_ms(tn_deadline_in(HELD_SECONDS))) < 0)
+        return 0;
+    if (p[1].revents)
+        return tn_fail(err, TN_E_GONE, "exec: nobody wants more of it");
+    return p[0].revents ? 0 : tn_fail(err, TN_E_TIMEOUT, "exec: nothing has come for a minute");
+}
+
 /* Sends the input and takes what comes, until the end. */
 static int converse(struct tn_ws *ws, const struct kube_exec *e, int *status, int64_t deadline,
                     struct tn_error *err)
@@ -98,11 +113,13 @@ static int converse(struct tn_ws *ws, const struct kube_exec *e, int *status, in
         left -= n;
         r = take(ws, e, status, 0, err); /* whoever is full of output takes no input */
     }
-    if (r == 0 && at && strcmp(ws->protocol, WITH_CLOSE) == 0)
+    if (r == 0 && at && !e->held && strcmp(ws->protocol, WITH_CLOSE) == 0)
         r = send_piece(ws, CHANNEL_CLOSE, &(char){CHANNEL_IN}, 1, deadline, err);
     while (r == 0) {
-        r = take(ws, e, status, deadline, err);
-        if (r == 0 && tn_now() >= deadline)
+        r = e->held ? wait_held(ws, e->held, err) : 0;
+        int64_t until = e->held ? tn_deadline_in(HELD_SECONDS) : deadline;
+        r = r < 0 ? r : take(ws, e, status, until, err);
+        if (r == 0 && tn_now() >= until)
             r = tn_fail(err, TN_E_TIMEOUT, "exec: the program did not end in time");
     }
     return r < 0 ? -1 : 0;
@@ -127,8 +144,15 @@ static void write_target(struct tn_buf *out, const struct kube_exec *e)
     }
 }
 
-static int connect_once(struct kube *k, const char *target, struct tn_ws *ws, int64_t deadline,
-                        struct tn_error *err)
+static bool is_dropped(int held)
+{
+    struct pollfd p = {.fd = held, .events = POLLRDHUP};
+
+    return held && poll(&p, 1, 0) > 0;
+}
+
+static int connect_once(struct kube *k, const char *target, int held, struct tn_ws *ws,
+                        int64_t deadline, struct tn_error *err)
 {
     struct kube_seat *seat = kube_seat(k, NULL, deadline, err);
 
@@ -140,7 +164,11 @@ static int connect_once(struct kube *k, const char *target, struct tn_ws *ws, in
     size_t n = strcspn(host, "/");
     tn_autofree char *called = tn_strndup(host, n), *path = tn_asprintf("%s%s", host + n, target);
     tn_autofd int fd = tn_web_dial(seat->web, deadline, err);
-    int r = fd < 0 ? -1 : tn_ws_connect(ws, fd, called, path, headers, MESSAGE_MAX, deadline, err);
+    int r = -1;
+    if (fd >= 0 && is_dropped(held)) /* it would begin, and take the place of another's */
+        tn_fail(err, TN_E_GONE, "nobody wants it any more");
+    else if (fd >= 0)
+        r = tn_ws_connect(ws, fd, called, path, headers, MESSAGE_MAX, deadline, err);
     kube_forget(headers);
     kube_seat_give(k, seat);
     return r < 0 ? -1 : TN_TAKE_FD(fd);
@@ -178,12 +206,12 @@ int kube_exec(struct kube *k, const struct kube_exec *e, int *status, int64_t de
     write_target(&target, e);
     if (!tn_buf_ok(&target))
         return tn_fail(err, TN_E_TOO_LARGE, "exec: the command is too long");
-    tn_autofd int fd = connect_once(k, tn_buf_str(&target), &ws, deadline, err);
+    tn_autofd int fd = connect_once(k, tn_buf_str(&target), e->held, &ws, deadline, err);
     if (fd < 0 && ws.refused && ask_why(k, tn_buf_str(&target), &ws, deadline, err) > 0)
-        fd = connect_once(k, tn_buf_str(&target), &ws, deadline, err);
+        fd = connect_once(k, tn_buf_str(&target), e->held, &ws, deadline, err);
     if (fd < 0)
         return tn_error_context(err, "exec");
-    int r = converse(&ws, e, status, deadline, err);
+    int r = converse(&ws, e, status, e->held ? TN_NEVER : deadline, err);
     tn_ws_close(&ws, 1000, NULL);
     tn_ws_done(&ws);
     return r;

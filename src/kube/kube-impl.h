@@ -73,9 +73,6 @@ int kube_answer_refused(const struct tn_web_answer *answer, double *after, struc
 
 /* --- watching (watch.c), apart from the network for tests ------------------------------------- */
 
-struct kube_feed;
-struct kube_feed *kube_feed_new(kube_change_fn fn, void *ctx);
-void kube_feed_free(struct kube_feed *f);
 enum kube_fed {
     KUBE_FED,    /* more, please */
     KUBE_STALE,  /* the version is too old, or something was lost: list again */

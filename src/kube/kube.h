@@ -75,10 +75,10 @@ int kube_stream(struct kube *k, const char *target, tn_web_sink_fn sink, void *c
 enum kube_change {
     KUBE_ADDED, /* also each object of a list; of one that was known: as KUBE_MODIFIED */
     KUBE_MODIFIED,
-    KUBE_DELETED, /* also of one that was known and is missing in a later list; object may then
-                     have its metadata's name and uid alone */
+    KUBE_DELETED, /* also of one that was known and is missing in a later list; object is as it was
+                     told last, but for managedFields and data */
     KUBE_SYNCED,  /* all there is was told; object NULL.  After every list and every bookmark */
-    KUBE_CUT,     /* of kube_watch_cuts: nothing is told until the next one of these; NULL */
+    KUBE_CUT,     /* of kube_watch_feed: nothing is told until the next one of these; NULL */
 };
 /* Non-zero ends the watch. */
 typedef int (*kube_change_fn)(enum kube_change change, const struct tn_json *object, void *ctx);
@@ -89,9 +89,17 @@ typedef int (*kube_change_fn)(enum kube_change change, const struct tn_json *obj
  * "/api/v1/namespaces/NS/pods?labelSelector=a%3Db". */
 int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
                int64_t deadline, struct tn_error *err);
-/* The same, and fn hears of failures that are passed over (KUBE_CUT). */
-int kube_watch_cuts(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
+/* What watches have told, but for managedFields and data: kept from one to the next, which so tells
+ * what has ended in between. */
+struct kube_feed;
+struct kube_feed *kube_feed_new(kube_change_fn fn, void *ctx);
+void kube_feed_free(struct kube_feed *f);
+/* The same as kube_watch, and fn hears of failures that are passed over (KUBE_CUT). */
+int kube_watch_feed(struct kube *k, const char *target, struct kube_feed *feed, int cancel,
                     int64_t deadline, struct tn_error *err);
+/* From any thread: the caller's own, or NULL; all of them (KUBE_ADDED), without a lock. */
+struct tn_json *kube_feed_get(struct kube_feed *f, const char *namespace, const char *name);
+void kube_feed_each(struct kube_feed *f, kube_change_fn fn, void *ctx);
 
 /* --- inside a pod (exec.c) -------------------------------------------------------------------- */
 
@@ -100,6 +108,8 @@ struct kube_exec {
     const char *const *argv; /* NULL-terminated */
     const void *input;       /* of standard input, which is closed (v5) or merely ends there (v4) */
     size_t input_len;
+    int held; /* a socket: the input stays open until that one ends, something must come every
+                 minute, and the deadline is that of its beginning; 0: none */
     tn_web_sink_fn out; /* both streams as they come */
     void *ctx;
 };

@@ -21,7 +21,9 @@ enum {
 /* --- the feed --------------------------------------------------------------------------------- */
 
 struct known {
-    struct tn_json *object; /* its metadata's name, namespace and uid */
+    char *key; /* "NAMESPACE/NAME" */
+    char *uid;
+    char *text; /* the object, as JSON */
     unsigned generation;
 };
 
@@ -29,7 +31,8 @@ struct kube_feed {
     kube_change_fn fn;
     void *ctx;
     struct tn_lines lines;
-    void *known; /* a tree (tsearch) of struct known */
+    pthread_mutex_t lock; /* of what follows, which one thread changes and others look at */
+    void *known;          /* a tree (tsearch) of struct known */
     unsigned generation;
     char version[VERSION_MAX];
     bool moved; /* something was told since the stream began */
@@ -40,18 +43,23 @@ static const char *meta(const struct tn_json *object, const char *member)
     return tn_json_get_str(tn_json_get(object, "metadata"), member, "");
 }
 
-static int by_name(const void *a, const void *b)
+static char *key_of(const struct tn_json *object)
 {
-    const struct tn_json *x = ((const struct known *)a)->object;
-    const struct tn_json *y = ((const struct known *)b)->object;
-    int order = strcmp(meta(x, "name"), meta(y, "name"));
-
-    return order ? order : strcmp(meta(x, "namespace"), meta(y, "namespace"));
+    return tn_asprintf("%s/%s", meta(object, "namespace"), meta(object, "name"));
 }
 
-static void known_free(void *k)
+static int by_key(const void *a, const void *b)
 {
-    tn_json_free(((struct known *)k)->object);
+    return strcmp(((const struct known *)a)->key, ((const struct known *)b)->key);
+}
+
+static void known_free(void *of)
+{
+    struct known *k = of;
+
+    free(k->key);
+    free(k->uid);
+    free(k->text);
     free(k);
 }
 
@@ -61,6 +69,7 @@ struct kube_feed *kube_feed_new(kube_change_fn fn, void *ctx)
 
     f->fn = fn;
     f->ctx = ctx;
+    pthread_mutex_init(&f->lock, NULL);
     tn_lines_init(&f->lines, OBJECT_MAX);
     return f;
 }
@@ -70,6 +79,7 @@ void kube_feed_free(struct kube_feed *f)
     if (!f)
         return;
     tdestroy(f->known, known_free);
+    pthread_mutex_destroy(&f->lock);
     tn_lines_done(&f->lines);
     free(f);
 }
@@ -94,43 +104,74 @@ static void take_version(struct kube_feed *f, const struct tn_json *object)
         memcpy(f->version, version, n + 1);
 }
 
-static struct known *find(const struct kube_feed *f, const struct tn_json *object)
+static struct known *find(const struct kube_feed *f, const char *key)
 {
-    const struct known wanted = {.object = (struct tn_json *)object};
-    void *at = tfind(&wanted, &f->known, by_name);
+    void *at = tfind(&(struct known){.key = (char *)(uintptr_t)key}, &f->known, by_key);
 
     return at ? *(struct known **)at : NULL;
 }
 
+static int put_member(const char *key, struct tn_json *value, void *ctx)
+{
+    struct tn_jw *w = ctx;
+
+    /* Most of an object, and of no use; what a Secret has is for its pod alone. */
+    if (strcmp(key, "managedFields") == 0 || strcmp(key, "data") == 0)
+        return 0;
+    tn_jw_key(w, key);
+    if (strcmp(key, "metadata") != 0) {
+        tn_jw_tree(w, value);
+        return 0;
+    }
+    tn_jw_object(w);
+    tn_json_each(value, put_member, w);
+    tn_jw_object_end(w);
+    return 0;
+}
+
+static char *text_of(const struct tn_json *object)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(OBJECT_MAX);
+    struct tn_jw w = tn_jw(&out);
+
+    tn_jw_object(&w);
+    tn_json_each(object, put_member, &w);
+    tn_jw_object_end(&w);
+    return tn_strdup(tn_buf_str(&out));
+}
+
+static struct tn_json *object_of(const char *text)
+{
+    struct tn_json *object = NULL;
+
+    if (text)
+        tn_json_parse(text, strlen(text), &object, NULL);
+    return object;
+}
+
 static void forget(struct kube_feed *f, struct known *k)
 {
-    tdelete(k, &f->known, by_name);
+    pthread_mutex_lock(&f->lock);
+    tdelete(k, &f->known, by_key);
+    pthread_mutex_unlock(&f->lock);
     known_free(k);
 }
 
-static void remember(struct kube_feed *f, const struct tn_json *object)
+/* Under the lock. */
+static struct known *remember(struct kube_feed *f, char *key, const struct tn_json *object)
 {
-    static const char *const members[] = {"name", "namespace", "uid"};
     struct known *k = tn_calloc(1, sizeof *k);
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(OBJECT_MAX);
-    struct tn_jw w = tn_jw(&text);
 
-    tn_jw_object(&w);
-    tn_jw_key(&w, "metadata");
-    tn_jw_object(&w);
-    for (size_t i = 0; i < TN_COUNT(members); i++)
-        tn_jw_kstr(&w, members[i], meta(object, members[i]));
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
-    tn_json_parse(tn_buf_str(&text), text.len, &k->object, NULL);
-    k->generation = f->generation;
-    tn_check_memory(tsearch(k, &f->known, by_name));
+    k->key = key;
+    k->uid = tn_strdup(meta(object, "uid"));
+    tn_check_memory(tsearch(k, &f->known, by_key));
+    return k;
 }
 
-/* Tells that it is gone, of which only this is known. */
+/* Tells that it is gone. */
 static int tell_missing(struct kube_feed *f, struct known *k)
 {
-    tn_autojson struct tn_json *object = tn_json_ref(k->object);
+    tn_autojson struct tn_json *object = object_of(k->text);
 
     forget(f, k);
     return f->fn(KUBE_DELETED, object, f->ctx);
@@ -138,24 +179,30 @@ static int tell_missing(struct kube_feed *f, struct known *k)
 
 static int tell_present(struct kube_feed *f, const struct tn_json *object)
 {
-    struct known *k = find(f, object);
+    tn_autofree char *key = key_of(object);
+    struct known *k = find(f, key);
 
-    if (k && strcmp(meta(k->object, "uid"), meta(object, "uid")) != 0) {
+    if (k && strcmp(k->uid, meta(object, "uid")) != 0) {
         if (tell_missing(f, k))
             return 1;
         k = NULL;
     }
-    if (k) {
-        k->generation = f->generation;
-        return f->fn(KUBE_MODIFIED, object, f->ctx);
-    }
-    remember(f, object);
-    return f->fn(KUBE_ADDED, object, f->ctx);
+    enum kube_change change = k ? KUBE_MODIFIED : KUBE_ADDED;
+    char *text = text_of(object);
+    pthread_mutex_lock(&f->lock);
+    if (!k)
+        k = remember(f, TN_TAKE_PTR(key), object);
+    free(k->text);
+    k->text = text;
+    k->generation = f->generation;
+    pthread_mutex_unlock(&f->lock);
+    return f->fn(change, object, f->ctx);
 }
 
 static int tell_deleted(struct kube_feed *f, const struct tn_json *object)
 {
-    struct known *k = find(f, object);
+    tn_autofree char *key = key_of(object);
+    struct known *k = find(f, key);
 
     if (k)
         forget(f, k);
@@ -212,32 +259,33 @@ enum kube_fed kube_feed_bytes(struct kube_feed *f, const void *bytes, size_t n)
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-struct missing {
-    const struct kube_feed *feed;
+struct gathered {
+    const struct kube_feed *missing; /* only what its last list had not */
     struct known **items;
     size_t count;
 };
 
-static void note_missing(const void *node, VISIT visit, void *ctx)
+static void gather(const void *node, VISIT visit, void *ctx)
 {
-    struct missing *m = ctx;
+    struct gathered *g = ctx;
     struct known *k = *(struct known *const *)node;
 
-    if ((visit != postorder && visit != leaf) || k->generation == m->feed->generation)
+    if ((visit != postorder && visit != leaf) ||
+        (g->missing && k->generation == g->missing->generation))
         return;
-    m->items = tn_realloc(m->items, (m->count + 1) * sizeof(struct known *));
-    m->items[m->count++] = k;
+    g->items = tn_realloc(g->items, (g->count + 1) * sizeof(struct known *));
+    g->items[g->count++] = k;
 }
 
 static enum kube_fed end_list(struct kube_feed *f)
 {
-    struct missing m = {.feed = f};
+    struct gathered g = {.missing = f};
     int enough = 0;
 
-    twalk_r(f->known, note_missing, &m);
-    for (size_t i = 0; i < m.count && !enough; i++)
-        enough = tell_missing(f, m.items[i]);
-    free(m.items);
+    twalk_r(f->known, gather, &g);
+    for (size_t i = 0; i < g.count && !enough; i++)
+        enough = tell_missing(f, g.items[i]);
+    free(g.items);
     return enough || f->fn(KUBE_SYNCED, NULL, f->ctx) ? KUBE_ENOUGH : KUBE_FED;
 }
 
@@ -251,6 +299,39 @@ enum kube_fed kube_feed_page(struct kube_feed *f, const struct tn_json *page, bo
             return KUBE_ENOUGH;
     take_version(f, page);
     return *meta(page, "continue") ? KUBE_FED : end_list(f);
+}
+
+/* --- what is known ---------------------------------------------------------------------------- */
+
+struct tn_json *kube_feed_get(struct kube_feed *f, const char *namespace, const char *name)
+{
+    tn_autofree char *key = tn_asprintf("%s/%s", namespace, name);
+
+    pthread_mutex_lock(&f->lock);
+    const struct known *k = find(f, key);
+    tn_autofree char *text = k ? tn_strdup(k->text) : NULL;
+    pthread_mutex_unlock(&f->lock);
+    return object_of(text);
+}
+
+void kube_feed_each(struct kube_feed *f, kube_change_fn fn, void *ctx)
+{
+    struct gathered g = {0};
+
+    pthread_mutex_lock(&f->lock);
+    twalk_r(f->known, gather, &g);
+    char **texts = tn_calloc(g.count + 1, sizeof *texts);
+    for (size_t i = 0; i < g.count; i++)
+        texts[i] = tn_strdup(g.items[i]->text);
+    pthread_mutex_unlock(&f->lock);
+    for (size_t i = 0; i < g.count; i++) {
+        tn_autojson struct tn_json *object = object_of(texts[i]);
+        if (object)
+            fn(KUBE_ADDED, object, ctx);
+        free(texts[i]);
+    }
+    free(texts);
+    free(g.items);
 }
 
 /* --- over the network ------------------------------------------------------------------------- */
@@ -333,10 +414,9 @@ static bool passes(struct watch *w, const struct tn_error *why)
            why->code == TN_E_TIMEOUT;
 }
 
-static int watch(struct kube *k, const char *target, bool cuts, kube_change_fn fn, void *ctx,
-                 int cancel, int64_t deadline, struct tn_error *err)
+static int watch(struct kube *k, const char *target, struct kube_feed *feed, bool cuts, int cancel,
+                 int64_t deadline, struct tn_error *err)
 {
-    TN_CLEANUP(guard_feed) struct kube_feed *feed = kube_feed_new(fn, ctx);
     struct watch w = {.kube = k,
                       .target = target,
                       .feed = feed,
@@ -358,7 +438,7 @@ static int watch(struct kube *k, const char *target, bool cuts, kube_change_fn f
                 *err = why;
             return -1;
         }
-        if (cuts && (r < 0 || w.fed == KUBE_STALE) && fn(KUBE_CUT, NULL, ctx))
+        if (cuts && (r < 0 || w.fed == KUBE_STALE) && feed->fn(KUBE_CUT, NULL, feed->ctx))
             return 0;
         if (r < 0 && listing)
             w.fed = KUBE_STALE;
@@ -373,11 +453,13 @@ static int watch(struct kube *k, const char *target, bool cuts, kube_change_fn f
 int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
                int64_t deadline, struct tn_error *err)
 {
-    return watch(k, target, false, fn, ctx, cancel, deadline, err);
+    TN_CLEANUP(guard_feed) struct kube_feed *feed = kube_feed_new(fn, ctx);
+
+    return watch(k, target, feed, false, cancel, deadline, err);
 }
 
-int kube_watch_cuts(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
+int kube_watch_feed(struct kube *k, const char *target, struct kube_feed *feed, int cancel,
                     int64_t deadline, struct tn_error *err)
 {
-    return watch(k, target, true, fn, ctx, cancel, deadline, err);
+    return watch(k, target, feed, true, cancel, deadline, err);
 }

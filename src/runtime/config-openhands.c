@@ -166,6 +166,7 @@ const struct tn_fields tn_config_sandbox_fields = TN_FIELDS(sandbox_rows);
 #define KUBERNETES struct tn_config_kubernetes
 static const char *const reaches[] = {"auto", "pod", "proxy", NULL};
 static const char *const hand_volumes[] = {"copy", "image", NULL};
+static const char *const agents[] = {"never", "auto", "always", NULL};
 static const char *const workspaces[] = {"auto", "claim", "empty", NULL};
 static const struct tn_field kubernetes_rows[] = {
     TN_STRING("namespace", KUBERNETES, namespace, .fallback = "default",
@@ -250,6 +251,17 @@ static const struct tn_field kubernetes_rows[] = {
     TN_DOUBLE("schedule_seconds", KUBERNETES, schedule_seconds, .fallback = "10",
               .env = "TENDON_KUBERNETES_SCHEDULE_SECONDS", .min = 0, .max = 86400,
               .help = "seconds that a pod may find no node before its create fails"),
+    TN_WORD("agent_sandbox", KUBERNETES, agent_sandbox, agents, .fallback = "never",
+            .env = "TENDON_KUBERNETES_AGENT_SANDBOX",
+            .help = "sandboxes are Sandbox objects of agent-sandbox, not bare pods: never, always, "
+                    "or auto: where the cluster has them"),
+    TN_STRING("sandbox_pool", KUBERNETES, sandbox_pool, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_SANDBOX_POOL",
+              .help = "SandboxWarmPool of agent-sandbox that sandboxes of the configured image, "
+                      "without further wishes, are claimed from (takes agent_sandbox)"),
+    TN_STRINGS("near", KUBERNETES, near, .env = "TENDON_KUBERNETES_NEAR",
+               .help = "public networks of the cluster itself, such as 2600:1f14::/36: no sandbox "
+                       "with network open, and no gate, reaches them"),
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 

@@ -72,9 +72,13 @@ struct tn_config_kubernetes {
     char *resource_cpu_limit, *resource_ephemeral_limit; /* NULL: none */
     char *gpu_resource, *runtime_class_gvisor;
     double schedule_seconds; /* that no node may have room for a pod */
+    int agent_sandbox;       /* enum tn_kubernetes_agent */
+    char *sandbox_pool;      /* a SandboxWarmPool; NULL: none */
+    struct tn_str_list near; /* the cluster's own nets among the public ones */
 };
 enum tn_kubernetes_reach { TN_KUBERNETES_AUTO, TN_KUBERNETES_POD, TN_KUBERNETES_PROXY };
 enum tn_kubernetes_hand { TN_KUBERNETES_COPY, TN_KUBERNETES_IMAGE };
+enum tn_kubernetes_agent { TN_KUBERNETES_NEVER, TN_KUBERNETES_WHERE, TN_KUBERNETES_ALWAYS };
 enum tn_kubernetes_workspace { TN_KUBERNETES_ANY, TN_KUBERNETES_CLAIM, TN_KUBERNETES_EMPTY };
 
 struct tn_config_mcp {

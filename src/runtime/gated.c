@@ -2,8 +2,8 @@
 
 #include "base/file-lock.h"
 #include "base/fs.h"
+#include "gate/keeper-protocol.h"
 #include "gate/rules.h"
-#include "jail/keeper-protocol.h"
 #include "jail/plan.h"
 #include "runtime/programs.h"
 

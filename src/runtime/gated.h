@@ -1,5 +1,5 @@
 /* Sandboxes whose network is behind a gate (docs/internals/gate.md): what is the same whichever
- * backend made them.  Their keeper answers in their directory (jail/keeper-protocol.h). */
+ * backend made them.  Their keeper answers in their directory (gate/keeper-protocol.h). */
 #ifndef TN_RUNTIME_GATED_H
 #define TN_RUNTIME_GATED_H
 

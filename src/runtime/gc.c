@@ -161,6 +161,11 @@ static bool has_row(struct tn_runtime *rt, const char *id)
     return found;
 }
 
+bool tn_sandbox_is_lost(struct tn_runtime *rt, const char *id)
+{
+    return is_id(id) && !has_row(rt, id);
+}
+
 struct stray {
     struct sweep *sweep;
     const struct tn_backend *backend;

@@ -1,5 +1,7 @@
 #include "runtime/hand-address.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -47,6 +49,9 @@ static bool is_pod(const char *address)
 }
 
 #define PROVEN "proven:"
+/* A node that is lost ends no connection, and another may have the address soon after: who is there
+ * no longer is asked after that many quiet seconds, by packets that carry nothing. */
+enum { PROBE_AFTER = 5, PROBE_EVERY = 1, PROBES = 2 };
 
 static bool is_proven(const char *address)
 {
@@ -149,6 +154,14 @@ bool tn_hand_is_url(const char *address)
     return scheme_of(address) && !strchr(address, '#') && tn_hand_place(address, &place, NULL) == 0;
 }
 
+static void probe_often(int fd)
+{
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){PROBE_AFTER}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){PROBE_EVERY}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){PROBES}, sizeof(int));
+}
+
 static int dial_proven(const char *address, int64_t deadline, struct tn_error *err)
 {
     const char *start = address + strlen(PROVEN), *digest = strchr(start, '#');
@@ -157,6 +170,7 @@ static int dial_proven(const char *address, int64_t deadline, struct tn_error *e
     if (!digest || !tn_proof_is_digits(digest + 1))
         return tn_fail(err, TN_E_INVALID, "not an address: expected proven:HOST:PORT#DIGEST");
     tn_autofd int fd = tn_dial(plain, deadline, err);
+    probe_often(fd);
     if (fd < 0 || tn_proof_ask(fd, digest + 1, deadline, err) < 0)
         return fd < 0 ? -1 : tn_error_context(err, "%s", plain);
     return TN_TAKE_FD(fd);

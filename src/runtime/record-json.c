@@ -49,6 +49,8 @@ void tn_usage_put(const struct tn_usage *u, struct tn_jw *w)
     else
         tn_jw_kdouble(w, "cpu_seconds", u->cpu_seconds);
     put_amount(w, "processes", u->processes);
+    if (u->cpus > 0)
+        tn_jw_kdouble(w, "cpus", u->cpus);
 }
 
 static int put_snapshot(const struct tn_snapshot *s, void *ctx)

@@ -136,7 +136,7 @@ void tn_runtime_follow(struct tn_runtime *rt, tn_changed_fn fn, void *ctx)
     pthread_mutex_unlock(&rt->follow);
     if (fn) { /* it stays: backends read it without a lock */
         rt->host.changed_ctx = rt;
-        rt->host.changed = tell_change;
+        __atomic_store_n(&rt->host.changed, tell_change, __ATOMIC_RELEASE);
     }
 }
 

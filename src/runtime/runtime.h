@@ -84,8 +84,10 @@ int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
                    struct tn_record *out, struct tn_error *err);
 /* Gives it the id and key of somebody else. */
 void tn_record_rename(struct tn_record *r, const char *id, const char *key);
+/* Whether it is an id, and of no row. */
+bool tn_sandbox_is_lost(struct tn_runtime *rt, const char *id);
 /* Row and directory first, then what make does (create or fork); erases everything when that
- * fails.  Takes the record. */
+ * fails, but of one that was found only the row.  Takes the record. */
 typedef int (*tn_make_fn)(struct tn_sandbox *sb, const struct tn_subject *subject,
                           struct tn_place *place, int64_t deadline, void *ctx,
                           struct tn_error *err);

@@ -42,6 +42,8 @@ struct tn_record {
     char *reason;        /* why it ended, or NULL */
     char *isolation;     /* JSON text, or NULL */
     enum tn_blame blame; /* of the reason, as a backend said it to this handle; no column */
+    int found; /* of a create, no column: how many of its name its backend had without a row; it is
+                  the best of them.  0: it was made */
     enum tn_status status;
     struct tn_owner owner;
     char *boot;           /* boot id of the owner's kernel */

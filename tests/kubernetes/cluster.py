@@ -6,11 +6,13 @@ All of it lives in network, mount and process namespaces that end with the proce
 mount, kernel setting or file of the machine is touched. The API server is reached at a port of loopback outside.
 Other pods have no names and no Services (there is no kube-proxy), only addresses; the Service `kubernetes` is there.
 
-cluster.py --shell starts one for development: prints the path of its kubeconfig, ends with its standard input."""
+cluster.py --shell [VERSION [FAMILY]] starts one for development: prints the path of its kubeconfig, ends with its standard input."""
 
 import contextlib
+import copy
 import glob
 import http.client
+import ipaddress
 import json
 import os
 import pathlib
@@ -31,15 +33,22 @@ sys.path.append(str(TESTS))
 from archive import write_image  # noqa: E402
 from rooms import room  # noqa: E402
 
-NODE = "10.99.0.1"  # not of 127.0.0.0/8: a node must have an address that it could tell others
-SERVICES = "10.0.0"  # .1 is the API server, for pods
+# What a node is called (not loopback's: it must have an address that it could tell others), the API server for pods, and where
+# services and pods are.
+FAMILIES = {
+    "IPv4": [("10.99.0.1", "10.0.0.1", "10.0.0.0/24", "10.98.0.0/16")],
+    "IPv6": [("fd99::1", "fd10::1", "fd10::/112", "fd98::/64")],
+}
+FAMILIES["both"] = FAMILIES["IPv4"] + FAMILIES["IPv6"]
+NAMES = {4: "203.0.113.53", 6: "2001:db8:2::53"}  # there are such where a test has made an internet
+EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 STORAGE_CLASS = "tests"
 START = 120  # seconds; usually it takes ten
 PROGRAMS = ("containerd", "ctr", "runc", "ip", "nsenter", "openssl", "setpriv", "unshare", "busybox", "/usr/lib/cni/bridge")
 
-# What runs first in the namespaces, with the directory that is shared with the outside and that of the programs. The kernel's settings that a kubelet
+# What runs first in the namespaces, with the directory that is shared with the outside, that of the programs, and addresses. The kernel's settings that a kubelet
 # insists on belong to the machine: it finds files with what it wants to see. Orphans need no burial.
-INSIDE = f"""
+INSIDE = """
 set -e
 mount --bind "$2" "$1/bin"
 mount --rbind "$1" /mnt
@@ -48,13 +57,12 @@ mkdir -p "$1" /tmp/sysctl
 mount --move /mnt "$1"
 for pair in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
         kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
-    name=/tmp/sysctl/$(echo ${{pair%=*}} | tr / .)
-    echo ${{pair#*=}} >$name
-    mount --bind $name /proc/sys/${{pair%=*}}
+    name=/tmp/sysctl/$(echo ${pair%=*} | tr / .)
+    echo ${pair#*=} >$name
+    mount --bind $name /proc/sys/${pair%=*}
 done
 ip link set lo up
-ip addr add {NODE}/32 dev lo
-ip addr add {SERVICES}.1/32 dev lo
+for address in $3; do ip addr add "$address" dev lo; done
 echo 1 >/proc/sys/net/ipv4/ip_forward
 mkdir /var/lib/volumes
 trap '' CHLD
@@ -99,7 +107,7 @@ CNI = {
             "bridge": "cni0",
             "isGateway": True,
             "hairpinMode": True,
-            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.98.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]},
+            "ipam": {"type": "host-local"},
         }
     ],
 }
@@ -111,7 +119,6 @@ KUBELET = {
     "authorization": {"mode": "AlwaysAllow"},
     "cgroupDriver": "cgroupfs",
     "cgroupsPerQOS": False,
-    "clusterDNS": ["203.0.113.53"],  # there is one where a test has made an internet
     "containerRuntimeEndpoint": "unix:///run/containerd.sock",
     "enforceNodeAllocatable": [],
     "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
@@ -170,6 +177,14 @@ asyncio.run(main())
 """
 
 
+def family_of(address):
+    return ipaddress.ip_address(address).version
+
+
+def in_url(address):
+    return f"[{address}]" if family_of(address) == 6 else address
+
+
 def why_not():
     """Why no cluster can be started here; None: it can."""
     if os.getuid() != 0:
@@ -181,9 +196,9 @@ def why_not():
     return f"no private namespaces here: {probe.stderr}" if probe.returncode != 0 else None
 
 
-def programs():
-    """The directory of Kubernetes' programs; raises LookupError with the reason why there is none."""
-    found = subprocess.run([TESTS.parent / "tools/cluster"], capture_output=True, text=True, timeout=60)
+def built(tool, *words):
+    """What tools/TOOL has built; raises LookupError with the reason why there is nothing."""
+    found = subprocess.run([TESTS.parent / "tools" / tool, *words], capture_output=True, text=True, timeout=60)
     if found.returncode != 0:
         raise LookupError(found.stderr.strip())
     return pathlib.Path(found.stdout.strip())
@@ -193,12 +208,12 @@ def openssl(directory, *words):
     subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True, timeout=60)
 
 
-def make_certificates(directory):
+def make_certificates(directory, addresses):
     """A CA, the API server's certificate, one of a client (an administrator), and the key that signs service accounts."""
     directory.mkdir()
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     signed = ["req", "-x509", "-CA", "ca.pem", "-CAkey", "ca.key", *key, "-addext", "basicConstraints=critical,CA:FALSE"]
-    names = f"subjectAltName=IP:127.0.0.1,IP:{NODE},IP:{SERVICES}.1,DNS:localhost,DNS:kubernetes.default.svc"
+    names = "subjectAltName=DNS:localhost,DNS:kubernetes.default.svc," + ",".join(f"IP:{a}" for a in ("127.0.0.1", "::1", *addresses))
     openssl(directory, "req", "-x509", *key, "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem")
     openssl(directory, *signed, "-subj", "/CN=server", "-addext", names, "-keyout", "server.key", "-out", "server.pem")
     openssl(directory, *signed, "-subj", "/O=system:masters/CN=client", "-addext", "extendedKeyUsage=clientAuth",
@@ -208,8 +223,18 @@ def make_certificates(directory):
 
 
 class Cluster:
-    def __init__(self):
-        self.programs = programs()
+    """VERSION is one that tools/cluster makes; FAMILY says which addresses node, pods and services have: IPv4, IPv6 or both."""
+
+    containerd = "containerd"  # and what follows: its settings, the kubelet's, and options of the API server
+    containerd_config, kubelet_config, server_options = CONTAINERD, KUBELET, ()
+
+    def __init__(self, version="1.34", family="IPv4"):
+        if family != "IPv4" and not os.path.exists("/proc/net/if_inet6"):
+            raise LookupError("this kernel has no IPv6")
+        self.programs, self.old = built("cluster", version), version == "1.20"
+        self.nodes, self.servers, self.services, self.pods = zip(*FAMILIES[family], strict=True)
+        self.loopback = "::1" if family == "IPv6" else "127.0.0.1"
+        self.everywhere = "0.0.0.0" if family == "IPv4" else "::"
         self.base = room("k")
         self.cgroup = f"tendon-test-{uuid.uuid4().hex[:12]}"
         self.tokens = {user: uuid.uuid4().hex for user in USERS}
@@ -227,9 +252,10 @@ class Cluster:
     def start(self):
         deadline = time.monotonic() + START
         (self.base / "bin").mkdir()
+        own = " ".join(f"{a}/{128 if family_of(a) == 6 else 32}" for a in self.nodes + self.servers)
         space = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self.holder = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *space, "sh", "-c", INSIDE, "sh", self.base, self.programs],
+            ["setpriv", "--pdeathsig", "KILL", *space, "sh", "-c", INSIDE, "sh", self.base, self.programs, own],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -238,15 +264,16 @@ class Cluster:
         self.first = children(self.holder.pid)[0]
         self.write_files()
         self.run("etcd", "--data-dir=/var/lib/etcd", "--unsafe-no-fsync", "--listen-peer-urls=http://127.0.0.1:2380")
-        self.run_program("containerd", "containerd", "--config", self.base / "containerd.toml")
+        self.run_program("containerd", self.containerd, "--config", self.base / "containerd.toml")
         self.run_server()
         self.run_forward()
         self.import_images(deadline)
         self.await_true(self.is_ready, deadline, "the API server is ready")
-        inside = f"--kubeconfig={self.kubeconfig('inside', server=f'https://{NODE}')}"
+        inside = f"--kubeconfig={self.kubeconfig('inside', server=f'https://{in_url(self.nodes[0])}')}"
         accounts = f"--service-account-private-key-file={self.base}/tls/accounts.key"
-        self.run("kubelet", inside, f"--config={self.base}/kubelet.json", "--hostname-override=node", f"--node-ip={NODE}",
-                 f"--cgroup-root=/{self.cgroup}")  # fmt: skip
+        before_1_27 = ["--container-runtime=remote", "--container-runtime-endpoint=unix:///run/containerd.sock"] if self.old else []
+        self.run("kubelet", inside, f"--config={self.base}/kubelet.json", "--hostname-override=node", f"--node-ip={','.join(self.nodes)}",
+                 f"--cgroup-root=/{self.cgroup}", *before_1_27)  # fmt: skip
         self.run("kube-controller-manager", inside, accounts, f"--root-ca-file={self.base}/tls/ca.pem",
                  "--leader-elect=false", "--secure-port=0")  # fmt: skip
         self.run("kube-scheduler", inside, "--leader-elect=false", "--secure-port=0")
@@ -259,12 +286,12 @@ class Cluster:
         self.await_true(self.has_node, deadline, "the node is ready")
 
     def write_files(self):
-        make_certificates(self.base / "tls")
+        make_certificates(self.base / "tls", self.nodes + self.servers)
         (self.base / "cni").mkdir()
         files = {
-            "containerd.toml": CONTAINERD.format(base=self.base),
-            "cni/tests.conflist": json.dumps(CNI),
-            "kubelet.json": json.dumps(KUBELET),
+            "containerd.toml": self.containerd_config.format(base=self.base),
+            "cni/tests.conflist": json.dumps(self.network()),
+            "kubelet.json": json.dumps({**self.kubelet_config, "address": self.everywhere, "clusterDNS": [NAMES[family_of(self.nodes[0])]]}),
             "audit.json": json.dumps(AUDIT),
             "tokens": "".join(f'{self.tokens[user]},{user},{user},"{group}"\n' for user, group in USERS.items()),
             "runc": RUNC,
@@ -277,6 +304,12 @@ class Cluster:
         for path in glob.glob("/sys/fs/cgroup/*/cgroup.procs") or ["/sys/fs/cgroup/cgroup.procs"]:
             with contextlib.suppress(OSError):
                 os.mkdir(os.path.join(os.path.dirname(path), self.cgroup))
+
+    def network(self):
+        plan = copy.deepcopy(CNI)
+        routes = [{"dst": EVERYWHERE[family_of(a)]} for a in self.nodes]
+        plan["plugins"][0]["ipam"].update(ranges=[[{"subnet": net}] for net in self.pods], routes=routes)
+        return plan
 
     def enter(self, *words):
         return ["nsenter", f"--target={self.first}", "--mount", "--net", "--pid", "--", *map(str, words)]
@@ -302,7 +335,8 @@ class Cluster:
         self.run(
             "kube-apiserver",
             "--etcd-servers=http://127.0.0.1:2379",
-            f"--advertise-address={NODE}",
+            f"--advertise-address={self.nodes[0]}",
+            f"--bind-address={self.everywhere}",
             "--secure-port=443",
             f"--tls-cert-file={tls}/server.pem",
             f"--tls-private-key-file={tls}/server.key",
@@ -312,15 +346,16 @@ class Cluster:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={tls}/accounts.pub",
             f"--service-account-signing-key-file={tls}/accounts.key",
-            f"--service-cluster-ip-range={SERVICES}.0/24",
+            f"--service-cluster-ip-range={','.join(self.services)}",
             "--endpoint-reconciler-type=none",
             f"--audit-policy-file={self.base}/audit.json",
             f"--audit-log-path={self.base}/audit.log",
             "--kubelet-preferred-address-types=InternalIP",
+            *(option.format(tls=tls) for option in self.server_options),
         )
 
     def run_forward(self):
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        listener = socket.create_server((self.loopback, 0), backlog=128, family=socket.AF_INET6 if self.loopback == "::1" else socket.AF_INET)
         self.port = listener.getsockname()[1]
         number = listener.fileno()
         self.run_program("forward", sys.executable, "-c", FORWARD, number, pass_fds=[number])
@@ -374,7 +409,7 @@ class Cluster:
 
     @property
     def server(self):
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{in_url(self.loopback)}:{self.port}"
 
     def kubeconfig(self, kind, user="admin", server=None, namespace="default", **who):
         """The path of a kubeconfig: kind names it, and says who we are: certificate, plugin, else a token."""
@@ -413,7 +448,7 @@ class Cluster:
 
     def connection(self, timeout=20):
         context = ssl.create_default_context(cafile=self.base / "tls/ca.pem")
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=context)
+        return http.client.HTTPSConnection(self.loopback, self.port, timeout=timeout, context=context)
 
     def call(self, method, path, body=None, user="admin"):
         """(status, object) of a call of the API."""
@@ -455,6 +490,9 @@ class Cluster:
         for made in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
             path = f"/api/v1/namespaces/{name}/{made}"
             self.await_true(lambda path=path: self.call("GET", path)[0] == 200, time.monotonic() + 60, path)
+        if self.old:  # an account has a Secret with its token, which comes a moment later
+            path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+            self.await_true(lambda: self.get(path).get("secrets"), time.monotonic() + 60, "a token")
         return name
 
     def drop_namespace(self, name):
@@ -552,7 +590,7 @@ def main():
     if reason:
         sys.exit(reason)
     began = time.monotonic()
-    cluster = Cluster()
+    cluster = Cluster(*sys.argv[2:])
     try:
         print(f"ready after {time.monotonic() - began:.1f} s; end of input ends it")
         print(f"export KUBECONFIG={cluster.kubeconfig('token')}")

@@ -7,13 +7,10 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-for _folder in ("docker", "hand", "runtime"):
+for _folder in ("docker", "gate", "hand", "runtime"):
     sys.path.append(str(HERE.parent / _folder))
 
-from archive import write_image  # noqa: E402
-from cluster import Cluster, why_not  # noqa: E402
-from images import debian_tar  # noqa: E402
-from kube_world import KubeWorld  # noqa: E402
+from kube_world import KubeWorld, load_debian, run_cluster  # noqa: E402
 from trees import RELEASE, program  # noqa: E402
 
 
@@ -26,15 +23,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def cluster():
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    try:
-        cluster = Cluster()
-    except LookupError as missing:
-        pytest.skip(str(missing))
-    yield cluster
-    cluster.stop()
+    yield from run_cluster()
 
 
 @pytest.fixture
@@ -68,7 +57,7 @@ def all_endings():
 
 
 @pytest.fixture(scope="module")
-def endings(all_endings):
+def endings(cluster, all_endings):
     yield all_endings
     all_endings.wait()
 
@@ -81,8 +70,7 @@ def calm(endings):
 
 @pytest.fixture(scope="session")
 def debian_image(cluster):
-    cluster.load(write_image(cluster.base / "debian.tar", "debian:1", debian_tar(), command=["/bin/bash"]))
-    return "debian:1"
+    return load_debian(cluster)
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,42 @@
 import pathlib
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "runtime"))
+import pytest
 
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(TESTS / "docker"), str(TESTS / "runtime")]
+
+from archive import write_image  # noqa: E402
+from cluster import Cluster, built, why_not  # noqa: E402
 from conformance import Driver, Sandbox, World  # noqa: E402
+from images import debian_tar  # noqa: E402
 
 KINDS = ("pods", "secrets", "persistentvolumeclaims", "services", "configmaps", "apis/networking.k8s.io/v1/ingresses")
+
+
+def run_cluster(*kind):
+    """For a fixture: a cluster while it is used, or a skip."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    try:
+        cluster = Cluster(*kind)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    yield cluster
+    cluster.stop()
+
+
+def built_or_skip(tool):
+    try:
+        return built(tool)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+
+
+def load_debian(cluster):
+    cluster.load(write_image(cluster.base / "debian.tar", "debian:1", debian_tar(), command=["/bin/bash"]))
+    return "debian:1"
 
 
 class KubeWorld(World):

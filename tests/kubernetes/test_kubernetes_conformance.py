@@ -54,5 +54,5 @@ def test_network_none_is_kept_or_refused_by_name(world, driver):
     assert world.pod(box)["metadata"]["labels"]["tendon.dev/network"] == "none"
     path = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/networkpolicies/tendon-none"
     policy = world.cluster.get(path)["spec"]
-    assert policy["podSelector"] == {"matchLabels": {"tendon.dev/network": "none"}}
+    assert policy["podSelector"] == {"matchExpressions": [{"key": "tendon.dev/network", "operator": "In", "values": ["none"]}]}
     assert "Egress" in policy["policyTypes"] and not policy.get("egress"), policy

@@ -13,11 +13,13 @@ import pytest
 import yaml
 
 from conformance import wait_until
+from kube_world import built_or_skip
 from service_image import build_image
 from trees import RELEASE, ROOT, program
 
 CHART, PLAIN = ROOT / "deploy/helm/tendon", ROOT / "deploy/kubernetes"
 SANDBOXES = "tendon-sandboxes"
+POLICIES = {"tendon-none", "tendon-open", "tendon-hand", "tendon-people"}
 # Of a machine that does much else.
 SMALL = ("resources.requests.cpu=10m", "sandboxes.requests.cpu=10m", "sandboxes.requests.memory=16Mi", "sandboxes.workspaceSize=1Gi")
 
@@ -34,10 +36,7 @@ def objects(text):
 
 @pytest.fixture(scope="module")
 def helm():
-    found = subprocess.run([ROOT / "tools/helm"], capture_output=True, text=True, timeout=60)
-    if found.returncode != 0:
-        pytest.skip(found.stderr.strip())
-    return found.stdout.strip()
+    return built_or_skip("helm")
 
 
 def render(helm, *values):
@@ -78,7 +77,7 @@ def test_values_of_the_chart(helm):
     assert made["Namespace", "boxes"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     assert made["ResourceQuota", "tendon"]["spec"]["hard"] == {"pods": 7}
     assert made["PersistentVolumeClaim", "tendon"]["spec"]["storageClassName"] == "fast"
-    assert not {("NetworkPolicy", "tendon-none"), ("NetworkPolicy", "tendon-open"), ("LimitRange", "tendon")} & set(made)
+    assert not {*(("NetworkPolicy", name) for name in POLICIES), ("LimitRange", "tendon")} & set(made)
     assert made["NetworkPolicy", "tendon"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
     assert env["KUBERNETES_INGRESS_DOMAIN"] == "people.example.org" and "annotations" not in made["Namespace", "boxes"]["metadata"]
     verbs = {resource: rule["verbs"] for rule in made["Role", "tendon"]["rules"] for resource in rule["resources"]}
@@ -291,13 +290,13 @@ def policies(cluster):
 def test_policies_are_the_backends_own(cluster, service):
     """Where they are missing they are made, if the values say so, and no others than those of the chart."""
     service.policies = policies(cluster)
-    assert set(service.policies) == {"tendon-none", "tendon-open"}
+    assert set(service.policies) == POLICIES
     service.install("sandboxes.networkPolicies=false", "sandboxes.ingressDomain=people.example.org")
     assert policies(cluster) == service.policies, "sandboxes would be without them"
     cluster.kubectl("delete", "networkpolicies", "--all", namespace=SANDBOXES)
     check_role(cluster, service)
     service.remove(service.new(network="none"))
-    assert policies(cluster) == {"tendon-none": service.policies["tendon-none"]}
+    assert policies(cluster) == {name: service.policies[name] for name in ("tendon-hand", "tendon-none")}
 
 
 # --- what the Role is for ---------------------------------------------------------------------------
@@ -421,7 +420,7 @@ def test_uninstalled(cluster, service):
     names = lambda where: set(cluster.kubectl("get", left, "--output=name", namespace=where).split())  # noqa: E731
     assert names("tendon") == {"serviceaccount/default", "persistentvolumeclaim/tendon"}
     assert names(SANDBOXES) == {"serviceaccount/default", f"persistentvolumeclaim/openhands-runtime-{box}-pvc",
-                                "networkpolicy.networking.k8s.io/tendon-none", "networkpolicy.networking.k8s.io/tendon-open"}  # fmt: skip
+                                *(f"networkpolicy.networking.k8s.io/{name}" for name in POLICIES)}  # fmt: skip
     assert "tendon" not in cluster.kubectl("get", "clusterroles,clusterrolebindings", "--output=name")
     service.install("sandboxes.keep=false")
     assert service.runs(box, 'echo "$kept $PWD"') == "yes /tmp" and pod_of(cluster, box)["metadata"]["uid"] == uid

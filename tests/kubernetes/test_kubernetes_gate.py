@@ -13,13 +13,17 @@ import threading
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "gate"))
+for _folder in ("gate", "service"):
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / _folder))
 
 import outside  # noqa: E402
 from archive import python_layer, write_image  # noqa: E402
 from canary import ASK, holds, lines_with, memory_with, new_value  # noqa: E402
 from conformance import wait_until  # noqa: E402
 from gate_world import Outside  # noqa: E402
+from native import at, make, run  # noqa: E402
+from services import Service, eventually  # noqa: E402
+from test_gate_ask import Running, answer, looked_up, network, pending  # noqa: E402
 
 GATE_UID = 0x6FFFFFFF
 PODS = "10.98.0.0/16"
@@ -284,6 +288,65 @@ def test_a_pod_behind_its_gate(cluster, world, tendon, wire):
     tendon("resume", box)
     assert tendon.python(box, rules) == "answer answer True"
     assert tendon.python(box, use.format("api.test")) == "Bearer " + "*" * len(value)
+
+
+@pytest.fixture
+def service(world, wire, images):
+    settings = {"kubernetes.namespace": world.namespace, "kubernetes.hand_image": "example.org/hand:gate", "jail.ask_seconds": 120,
+                "kubernetes.pvc_storage_class": "tests", "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
+    service = Service(world.base / "service", runtime="kubernetes", settings=settings, env=world.env).start()
+    yield service
+    service.finish()
+
+
+def test_somebody_is_asked(cluster, world, wire, service):
+    """A connection without a rule waits; what broke the line to its gate ends it, and the next is asked about again."""
+    admin, since = service.client(), len(wire.internet.lines())
+    box = make(admin, image="python:1", hand_args=["--shell", "sh"], network="allow", allow=["good.test"], ask=True)
+    script = "cat > /tmp/try.py <<'END'\n" + TRIES + "\nimport sys\nprint(tcp(sys.argv[1], 80, wait=100))\nEND"
+    assert run(admin, box, script)["extras"]["metadata"]["exit_code"] == 0
+
+    def ask():
+        return Running(service.client(), box, "python3 /tmp/try.py evil.test | tee /tmp/out")
+
+    asking = ask()
+    (one,) = pending(admin, box)
+    assert one["action"]["action"] == "network" and one["rule"] == "evil.test" and not looked_up(wire, "evil.test", since)
+    answer(admin, box, one).ok()
+    assert asking.end() == (0, "answer") and looked_up(wire, "evil.test", since)
+    assert network(admin, box)["rules"] == ["good.test"]
+
+    # Refused, which the observation tells of.
+    asking = ask()
+    (one,) = pending(admin, box)
+    answer(admin, box, one, "reject", reason="not there").ok()
+    assert asking.end()[1] in BLOCKED
+    eventually(lambda: any(r["what"] == "evil.test:80" for r in network(admin, box)["refusals"]), "its gate has told of it")
+    run(admin, box, "true")
+    eventually(lambda: "the network refused evil.test:80: no rule, and " in admin.get(at(box, "/events")).ok().text, "so has its journal")
+
+    # Its gate is killed: what waits is over, and somebody hears the next one.
+    def asked_anew():
+        asking = ask()
+        waiting = eventually(lambda: admin.get(at(box, "/pending")).ok().json["pending"] or asking.answer, "asked, or refused", 90)
+        return (waiting, asking) if isinstance(waiting, list) else None
+
+    asking = ask()
+    (one,) = pending(admin, box)
+    kill_gate(cluster, world, box["id"])
+    assert asking.end()[1] in BLOCKED
+    pending(admin, box, 0)
+    (one,), asking = eventually(asked_anew, "somebody is asked", 90)
+
+    # So is the service: nothing waits that nobody hears of.  A rule of the next one lets through.
+    service.restart(kill=True)
+    admin = service.client()
+    eventually(lambda: run(admin, box, "cat /tmp/out")["content"] in BLOCKED, "it was refused", 90)
+    (one,), asking = eventually(asked_anew, "somebody is asked", 90)
+    answer(admin, box, one, rule=True).ok()
+    assert asking.end() == (0, "answer")
+    assert network(admin, box)["rules"] == ["good.test", "evil.test"] and ask().end() == (0, "answer")
+    admin.delete(at(box)).ok(204)
 
 
 def test_where_pod_security_forbids_it(cluster, world, tendon):

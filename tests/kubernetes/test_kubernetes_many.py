@@ -161,6 +161,21 @@ def test_a_pool_that_cannot_be_filled_is_patient(world, service):
     assert len(tries()) <= 4 + 1 + (time.monotonic() - began) / 1.5
 
 
+def test_a_role_without_patch_has_no_pool(world, service):
+    """Nobody could claim from it: that is told, and nothing is made."""
+    service.stop()
+    world.cluster.kubectl("create", "role", "old", "--verb=get,list,watch,create,delete", "--resource=secrets,pods,persistentvolumeclaims", namespace=world.namespace)
+    world.cluster.kubectl("create", "rolebinding", "old", "--role=old", "--user=tendon", namespace=world.namespace)
+    world.as_user("tendon")
+    service.env.update(world.env)
+    service.start()
+    service.client().put("/v1/pools/box", {"image": "box:1", "plugins": [], "target": 2}).ok()
+    wait_until(lambda: pool(service)["problem"], seconds=60, what="the pool tells its problem")
+    assert "the right to patch secrets" in pool(service)["problem"]
+    assert not [write for write in world.cluster.writes(world.namespace) if write[1] in ("secrets", "pods")]
+    world.as_user("admin")
+
+
 def test_one_watch_for_all(world, service):
     """States come from it, over cut connections too; nothing is asked about each."""
     service.stop()

@@ -43,6 +43,8 @@ def test_a_node_that_is_silent(world, watchful):
     assert "connection refused" in in_time(lambda: box.logs(timeout=20), 25).text
     wait_until(lambda: not watchful.has_node(), 60, "the node is not ready")
     assert "untolerated taint" in refused(world, driver).text
+    path = f"/api/v1/namespaces/{world.namespace}/events?fieldSelector=reason%3DNodeNotReady"
+    wait_until(lambda: len(watchful.get(path)["items"]) >= 2, 60, "events tell of the node")
     for goal in ("stopped", "gone"):
         refusal = in_time(lambda goal=goal: other.drive(goal, timeout=5), 15)
         assert refusal.code == "timeout" and "Node is not ready" in refusal.text, refusal

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conformance import wait_until
+from conformance import Refusal, wait_until
 
 
 @pytest.fixture
@@ -80,3 +80,28 @@ def test_doctor_tries_the_hands_image(world, tendon):
     found = findings("--runtime", "kubernetes")
     assert found["quota"]["detail"] == "0 of 0 pods" and "exceeded quota" in found["hand"]["detail"], found
     assert world.census() == before
+
+
+def test_logs_of_a_container_that_was_restarted(world, driver, box):
+    """Our pods are not; one that others have changed may be. What the first one said is told before the second's words."""
+    name = f"/api/v1/namespaces/{world.namespace}/pods/openhands-runtime-{box.id}"
+    pod = world.pod(box)
+    for member in ("uid", "resourceVersion", "creationTimestamp"):
+        del pod["metadata"][member]
+    del pod["status"]
+    world.cluster.must("DELETE", name)
+    wait_until(lambda: world.cluster.call("GET", name)[0] == 404, 60, "its pod is gone")
+    pod["spec"]["restartPolicy"] = "Always"
+    count = "cd /.tendon; echo >>count; echo run $(wc -l <count); [ $(wc -l <count) -eq 2 ] && exec sleep 1000"
+    pod["spec"]["containers"][0].update(command=["sh", "-c", count], readinessProbe=None)
+    world.cluster.must("POST", name.rpartition("/")[0], pod)
+    # The second one speaks before the pod's status has told that the first one ended.
+    wait_until(lambda: box.driver.ask("logs", id=box.id).get("output") == "run 1\nrun 2\n", 60, "both have spoken")
+
+
+def test_the_hands_image_as_a_volume_where_clusters_have_none(world):
+    """Told by the API server; nothing waits for a time-out. Where they have: test_kubernetes_node.py."""
+    world.settings.update({"kubernetes.hand_image": "hand:1", "kubernetes.hand_volume": "image"})
+    with pytest.raises(Refusal) as refusal:
+        world.new(world.open())
+    assert refusal.value.code == "unsupported" and "kubernetes.hand_volume" in refusal.value.text, refusal.value

@@ -32,7 +32,7 @@ if os.environ.get("IN_POD") is None:
     os.execvp(space[0], [*space, "--", sys.executable, *sys.argv])
 for words in (["mount", "-t", "tmpfs", "tmpfs", "/run"], ["mkdir", "-p", {account!r}], ["mount", "--bind", {files!r}, {account!r}]):
     subprocess.run(words, check=True)
-host = "10.0.0.1"
+host = {server!r}
 if not routed:
     import socket
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -65,7 +65,7 @@ class InsideWorld(KubeWorld):
         (files / "namespace").write_text(namespace)
         wrapper = self.base / "in-pod"
         wrapper.write_text(POD.format(
-            tests=str(ROOT / "tests/kubernetes"), net=f"/proc/{cluster.first}/ns/net", routed=routed,
+            tests=str(ROOT / "tests/kubernetes"), net=f"/proc/{cluster.first}/ns/net", server=cluster.servers[0], routed=routed,
             files=str(files), account="/run/secrets/kubernetes.io/serviceaccount", driver=str(self.driver)))  # fmt: skip
         wrapper.chmod(0o755)
         self.driver = wrapper

@@ -1,5 +1,6 @@
-"""Two thousand sandboxes below one service, on nodes that do not exist: what a claim, a list and an end take, what is written, what it costs."""
+"""Two thousand sandboxes below one service, on nodes that KWOK plays: what a claim, a list and an end take, what is written, what it costs."""
 
+import contextlib
 import pathlib
 import sys
 import time
@@ -10,32 +11,62 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
 
 from conformance import wait_until  # noqa: E402
-from fake_nodes import LABEL, FakeNodes  # noqa: E402
+from kube_world import built_or_skip  # noqa: E402
 from native import at, make, run  # noqa: E402
 from services import Service  # noqa: E402
 
 MANY = 2000
 CLAIMS = 200
+NODES = 20
+LABEL = "tests.invalid/kwok"
+NETWORK = "10.97.0.0/16"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
-def many(cluster, namespace, tmp_path):
+def nodes(cluster):
+    """Nodes of KWOK, which says that their pods run, and ends them. It plays no containers: every address of its pods leads to
+    one web server, which answers `/alive` as their hands would."""
+    kwok = built_or_skip("kwok")
+    cluster.inside("ip", "route", "add", "local", NETWORK, "dev", "lo")
+    cluster.inside("sh", "-c", "mkdir -p /tmp/kwok; echo '{\"status\": \"ok\"}' >/tmp/kwok/alive")
+    cluster.run_program("kwok-hand", "busybox", "httpd", "-f", "-p", "8080", "-h", "/tmp/kwok")
+    cluster.run_program("kwok", kwok / "kwok", f"--kubeconfig={cluster.base}/inside-admin-default.config", f"--cidr={NETWORK}",
+                        f"--manage-nodes-with-label-selector={LABEL}", "--server-address=127.0.0.1:10247")  # fmt: skip
+    names = [f"kwok-{i}" for i in range(NODES)]
+    for name in names:
+        cluster.must("POST", "/api/v1/nodes", {
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {LABEL: "yes"}},
+            "spec": {"taints": [{"key": LABEL, "value": "yes", "effect": "NoSchedule"}]},
+        })  # fmt: skip
+    yield
+    for name in names:
+        cluster.call("DELETE", f"/api/v1/nodes/{name}")
+    cluster.kill("kwok")
+    cluster.kill("kwok-hand")
+
+
+@pytest.fixture
+def many(cluster, namespace, nodes, tmp_path):
     settings = {"images": "docker.io/library/*", "max_sandboxes": 2 * MANY, "max_starts": 64, "kubernetes.namespace": namespace,
                 "kubernetes.workspace_volume": "empty", "kubernetes.hand_image": "hand:1", "kubernetes.node_selector_key": LABEL,
                 "kubernetes.node_selector_val": "yes", "kubernetes.tolerations_yaml": "[{operator: Exists}]",
                 "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
-    nodes = FakeNodes(cluster)
     env = {"KUBECONFIG": str(cluster.kubeconfig("token", "tendon", namespace=namespace))}
     cluster.kubectl("create", "rolebinding", "tendon", "--clusterrole=admin", "--user=tendon", namespace=namespace)
     service = Service(tmp_path, runtime="kubernetes", settings=settings, env=env).start()
     yield service
     service.kill()
     service.ids.stop()
+
+    def are_gone(path):
+        with contextlib.suppress(OSError):  # so many take their time
+            cluster.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            return not cluster.get(f"{path}?limit=1")["items"]
+
     for kind in ("secrets", "pods"):
-        cluster.call("DELETE", f"/api/v1/namespaces/{namespace}/{kind}", {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
-    nodes.stop()
+        wait_until(lambda kind=kind: are_gone(f"/api/v1/namespaces/{namespace}/{kind}"), 300, f"{kind} are gone")
 
 
 def timed(what, times):

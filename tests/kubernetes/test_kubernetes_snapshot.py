@@ -1,12 +1,11 @@
 """Snapshots and forks of workspaces by VolumeSnapshots: refused where a cluster has none, else by a real CSI driver."""
 
 import json
-import subprocess
 
 import pytest
 
 from conformance import Refusal, wait_until
-from trees import ROOT
+from kube_world import built_or_skip
 
 DRIVER, SOCKET = "hostpath.csi.k8s.io", "/run/csi.sock"
 OBJECTS = [
@@ -32,10 +31,7 @@ def test_refused_without_a_class(driver, box):
 @pytest.fixture(scope="module")
 def csi(cluster):
     """A driver whose volumes are directories of the node, and what makes volumes and snapshots by it."""
-    found = subprocess.run([ROOT / "tools/csi"], capture_output=True, text=True, timeout=60)
-    if found.returncode != 0:
-        pytest.skip(found.stderr.strip())
-    base = found.stdout.strip()
+    base = built_or_skip("csi")
     cluster.kubectl("apply", f"--filename={base}/crds")
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={base}/crds")
     for thing in OBJECTS:

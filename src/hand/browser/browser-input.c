@@ -8,6 +8,7 @@
 enum { INPUTS_MAX = 256, TYPED_MAX = 64 << 10 };
 #define INPUT_SECONDS 2.0 /* for one */
 #define TYPE_SECONDS 20.0 /* for a whole text */
+#define ALL_SECONDS 30.0  /* for all of a request */
 #define TURN_SECONDS 30.0 /* for an action that is at work */
 
 /* One message, where it goes, and what was held before; -1 with err. */
@@ -150,7 +151,12 @@ static void reply_place(struct tn_http_exchange *x, const struct tn_page *page)
 static int do_all(struct browser *b, struct tn_chrome *c, const struct tn_json *all,
                   struct tn_http_exchange *x, struct tn_error *err)
 {
+    int64_t until = tn_deadline_in(ALL_SECONDS);
+
     for (size_t i = 0; i <= tn_json_count(all); i++) {
+        if (i < tn_json_count(all) && tn_now() >= until)
+            return tn_fail(err, TN_E_TIMEOUT, "only %zu of %zu inputs were done in %.0f seconds", i,
+                           tn_json_count(all), ALL_SECONDS);
         tn_autopage struct tn_page *page = act_page(c, tn_deadline_in(INPUT_SECONDS), err);
         if (!page)
             return -1;

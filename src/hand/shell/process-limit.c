@@ -7,6 +7,9 @@
 #include "base/proc.h"
 
 enum { SMALL_FILE = 4096, LAST_WORDS = 512 };
+/* Whoever was refused tells so and ends, and others may end before the hand gets its turn: by this
+ * part of the limit, and one. */
+enum { ENDED_PART = 8 };
 /* Output that repeats the words must not keep us looking. */
 #define LOOK_EVERY (100 * TN_MILLI)
 
@@ -102,7 +105,9 @@ static int64_t limit_of_user(uid_t uid)
 
     if (getrlimit(RLIMIT_NPROC, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || is_exempt(uid))
         return 0;
-    return tn_proc_threads_of(uid) >= limit.rlim_cur ? (int64_t)limit.rlim_cur : 0;
+    return tn_proc_threads_of(uid) + 1 + limit.rlim_cur / ENDED_PART >= limit.rlim_cur
+               ? (int64_t)limit.rlim_cur
+               : 0;
 }
 
 int64_t tn_process_limit_now(struct tn_process_limit *p, uid_t uid)

@@ -153,7 +153,7 @@ static int try_port(struct vscode *v, const char *host, int port, struct tn_erro
  * but a hand without a key promises to be local. */
 static int open_on_wanted_port(struct vscode *v, struct tn_error *err)
 {
-    const char *host = tn_hand_has_key(&v->hand->options) ? "0.0.0.0" : "127.0.0.1";
+    const char *host = tn_hand_has_key(&v->hand->options) ? "::" : "127.0.0.1";
     int port = wanted_port(err);
 
     if (!port)

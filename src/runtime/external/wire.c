@@ -99,5 +99,6 @@ void wire_usage(const struct tn_json *result, struct tn_usage *u)
         .disk = tn_json_int(tn_json_get(result, "disk"), -1),
         .cpu_seconds = tn_json_double(tn_json_get(result, "cpu_seconds"), -1),
         .processes = tn_json_int(tn_json_get(result, "processes"), -1),
+        .cpus = tn_json_double(tn_json_get(result, "cpus"), 0),
     };
 }

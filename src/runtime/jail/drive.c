@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/fs.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"

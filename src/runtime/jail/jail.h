@@ -6,8 +6,8 @@
 
 #include "base/child.h"
 #include "base/proc.h"
+#include "gate/keeper-protocol.h"
 #include "jail/cgroup.h"
-#include "jail/keeper-protocol.h"
 #include "jail/plan.h"
 #include "jail/tree-copy.h"
 #include "runtime/backend.h"

@@ -1,5 +1,5 @@
+#include "gate/keeper-protocol.h"
 #include "jail/isolation.h"
-#include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 
 #define REF_MAX (64u << 10)

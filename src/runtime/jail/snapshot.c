@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 #include "runtime/gated.h"
 #include "runtime/jail/jail.h"
 

@@ -5,7 +5,7 @@
 #include <sys/statfs.h>
 
 #include "base/fs.h"
-#include "jail/keeper-protocol.h"
+#include "gate/keeper-protocol.h"
 #include "runtime/jail/enter.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"

@@ -4,7 +4,7 @@
 
 /* Of a conflict that is none about the name, such as one of quotas. */
 enum { MAKE_TRIES = 12 };
-#define WORDS_SECONDS 2.0  /* for what events say of something that failed */
+#define WORDS_SECONDS 5.0  /* for what events say of something that failed */
 #define KNOWN_SECONDS 60.0 /* that it is known whether there is storage, or a policy */
 
 /* Kinds that are not in the core group. */
@@ -14,6 +14,8 @@ static const struct {
     {"ingresses", "/apis/networking.k8s.io/v1"},
     {"networkpolicies", "/apis/networking.k8s.io/v1"},
     {"volumesnapshots", "/apis/snapshot.storage.k8s.io/v1"},
+    {"sandboxes", "/apis/agents.x-k8s.io/v1beta1"},
+    {"sandboxclaims", "/apis/extensions.agents.x-k8s.io/v1beta1"},
 };
 
 char *pods_target(const struct pods *p, const char *kind, const char *after)
@@ -101,6 +103,24 @@ int pods_get(const struct pods *p, const char *kind, const char *name, const cha
 {
     *out = mirror_get(p, kind, name);
     return *out ? only_own(p, id, out) : pods_get_now(p, kind, name, id, out, deadline, err);
+}
+
+bool pods_may(struct kube *kube, const char *group, const char *resource, const char *sub,
+              const char *verb, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *body = tn_asprintf(
+        "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
+        "\"spec\":{\"resourceAttributes\":{\"namespace\":\"%s\",\"group\":\"%s\","
+        "\"resource\":\"%s\",\"subresource\":\"%s\",\"verb\":\"%s\"}}}",
+        kube_namespace(kube), group, resource, sub, verb);
+    const struct kube_call call = {.target =
+                                       "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                                   .body = body,
+                                   .hurried = true};
+    tn_autojson struct tn_json *answer = NULL;
+
+    return kube_call(kube, &call, &answer, deadline, err) == 0 &&
+           tn_json_bool(tn_json_get(tn_json_get(answer, "status"), "allowed"), false);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -215,7 +235,7 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     autopodcause struct pod_cause cause = {0};
     struct pod_note note;
 
@@ -295,28 +315,57 @@ int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_err
     return 0;
 }
 
-int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,
-                       struct tn_error *err)
+static int ensure_policy(const struct pods *p, const char *name, const struct tn_buf *body,
+                         int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = pods_target(p, "networkpolicies", "");
+    tn_autojson struct tn_json *there = NULL;
+    const struct kube_call call = {.target = target, .body = tn_buf_str(body)};
+
+    if (pods_ask(p, "networkpolicies", name, &there, deadline, err) < 0 ||
+        (!there && kube_call(p->kube, &call, NULL, deadline, err) < 0 &&
+         (!err || err->code != TN_E_CONFLICT)))
+        return tn_error_context(err, "network policy %s", name);
+    return 0;
+}
+
+/* Policies add up: beside an operator's own that says who comes in, ours would let in more. */
+static bool is_theirs(const struct pods *p, enum pod_network network, int64_t deadline)
 {
     tn_autofree char *name = tn_asprintf("tendon-%s", pod_networks[network]);
-    tn_autofree char *target = pods_target(p, "networkpolicies", "");
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autojson struct tn_json *there = NULL;
-    struct tn_error why = {0};
+
+    if (pods_ask(p, "networkpolicies", name, &there, deadline, NULL) < 0 || !there)
+        return false;
+    const struct tn_json *labels = tn_json_get(tn_json_get(there, "metadata"), "labels");
+    const struct tn_json *types = tn_json_get(tn_json_get(there, "spec"), "policyTypes");
+    bool in = tn_json_count(types) == 0;
+    for (size_t i = 0; i < tn_json_count(types); i++) {
+        const char *type = tn_json_str(tn_json_at(types, i), NULL);
+        in |= type && strcmp(type, "Ingress") == 0;
+    }
+    return in && strcmp(tn_json_get_str(labels, "app.kubernetes.io/managed-by", ""), "tendon") != 0;
+}
+
+int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
+    const struct tn_str_list *near = &p->host->config->kubernetes.near;
+    const char *name;
 
     pthread_mutex_lock(&p->lock);
     bool has = network == POD_NETWORK_BRIDGE || tn_now() < p->policy_until[network];
     pthread_mutex_unlock(&p->lock);
-    if (has)
-        return 0;
-    if (pods_ask(p, "networkpolicies", name, &there, deadline, err) < 0)
-        return tn_error_context(err, "network policy %s", name);
-    pod_put_policy(network, &body);
-    const struct kube_call call = {.target = target, .body = tn_buf_str(&body)};
-    if (!there && kube_call(p->kube, &call, NULL, deadline, &why) < 0 && why.code != TN_E_CONFLICT)
-        return tn_fail(err, why.code, "network policy %s: %s", name, why.text);
+    bool makes = !has && !is_theirs(p, network, deadline);
+    for (size_t i = 0; makes && (name = pod_put_policy(network, i, near, &body)); i++) {
+        if (ensure_policy(p, name, &body, deadline, err) < 0)
+            return -1;
+        tn_buf_reset(&body);
+    }
     pthread_mutex_lock(&p->lock);
-    p->policy_until[network] = tn_deadline_in(KNOWN_SECONDS);
+    if (!has)
+        p->policy_until[network] = tn_deadline_in(KNOWN_SECONDS);
     pthread_mutex_unlock(&p->lock);
     return 0;
 }

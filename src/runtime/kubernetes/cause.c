@@ -44,8 +44,7 @@ static const struct {
     {"CrashLoopBackOff", TN_E_PEER, false},
 };
 
-/* Of that name in a list of the pod's spec. */
-static const struct tn_json *find(const struct tn_json *list, const char *name)
+const struct tn_json *pod_find(const struct tn_json *list, const char *name)
 {
     for (size_t i = 0; i < tn_json_count(list); i++)
         if (strcmp(tn_json_get_str(tn_json_at(list, i), "name", ""), name) == 0)
@@ -56,7 +55,7 @@ static const struct tn_json *find(const struct tn_json *list, const char *name)
 static void out_of_memory(const struct tn_json *pod, struct pod_cause *c)
 {
     const struct tn_json *container =
-        find(tn_json_get(tn_json_get(pod, "spec"), "containers"), POD_CONTAINER);
+        pod_find(tn_json_get(tn_json_get(pod, "spec"), "containers"), POD_CONTAINER);
     const struct tn_json *limits = tn_json_get(tn_json_get(container, "resources"), "limits");
     double limit = 0;
     char what[80] = "killed: out of memory";
@@ -103,18 +102,28 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
                       : strcmp(tn_json_get_str(status, "name", ""), "hand") == 0
                           ? "the copy of the hand"
                           : "its gate";
-    tn_autofree char *image = kube_line(tn_json_get_str(status, "image", ""));
+    const char *message = tn_json_get_str(waiting, "message", "");
+    /* Also that of a volume is pulled for the container; only the words say which of them failed,
+     * before those of a registry. */
+    tn_autofree char *own = tn_asprintf("\"%s\"", tn_json_get_str(status, "image", ""));
+    const struct tn_json *volumes = tn_json_get(tn_json_get(pod, "spec"), "volumes");
+    const char *mounted =
+        tn_json_get_str(tn_json_get(pod_find(volumes, "hand"), "image"), "reference", "");
+    const char *at = *mounted && !init ? strstr(message, mounted) : NULL;
+    const char *box = strstr(message, own);
+    bool of_volume = at && !(box && box <= at), hands = init || of_volume;
+    tn_autofree char *image = kube_line(of_volume ? mounted : tn_json_get_str(status, "image", ""));
     char what[WHAT_MAX];
 
     for (size_t i = 0; waiting && i < TN_COUNT(waits); i++)
         if (strcmp(waits[i].reason, reason) == 0) {
             snprintf(what, sizeof what, "%s%s%.200s%s%s",
-                     init             ? "the hand's image (kubernetes.hand_image) "
+                     hands            ? "the hand's image (kubernetes.hand_image) "
                      : waits[i].image ? "image "
                                       : "",
-                     init || waits[i].image ? "" : "container of ", image, ": ", reason);
-            fail(c, waits[i].code, waits[i].image && !init ? TN_BLAME_IMAGE : TN_BLAME_NONE, what,
-                 tn_json_get_str(waiting, "message", ""));
+                     hands || waits[i].image ? "" : "container of ", image, ": ", reason);
+            fail(c, waits[i].code, waits[i].image && !hands ? TN_BLAME_IMAGE : TN_BLAME_NONE, what,
+                 message);
             return true;
         }
     if (!terminated)
@@ -205,7 +214,7 @@ static bool judge_containers(const struct tn_json *pod, const char *list, bool i
     const struct tn_json *all = tn_json_get(tn_json_get(pod, "status"), list);
 
     for (size_t i = 0; i < tn_json_count(all); i++)
-        if ((init || find(all, POD_CONTAINER) == tn_json_at(all, i)) &&
+        if ((init || pod_find(all, POD_CONTAINER) == tn_json_at(all, i)) &&
             judge_container(pod, tn_json_at(all, i), init, c))
             return true;
     return false;
@@ -214,7 +223,8 @@ static bool judge_containers(const struct tn_json *pod, const char *list, bool i
 void pod_cause(const struct tn_json *pod, struct pod_cause *out)
 {
     const struct tn_json *status = tn_json_get(pod, "status");
-    const struct tn_json *main_one = find(tn_json_get(status, "containerStatuses"), POD_CONTAINER);
+    const struct tn_json *main_one =
+        pod_find(tn_json_get(status, "containerStatuses"), POD_CONTAINER);
     const struct tn_json *unplaced = condition(status, "PodScheduled", "False");
     bool going = tn_json_get(tn_json_get(pod, "metadata"), "deletionTimestamp");
 

@@ -40,7 +40,7 @@ static int look_again(const struct pods *p, const struct tn_subject *s, struct p
 static int patch(const struct pods *p, const struct tn_subject *s, const struct pod_note *note,
                  int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *after = tn_asprintf("/openhands-runtime-%s-key", s->id);
+    tn_autofree char *name = pod_name(s->id, "-key"), *after = tn_asprintf("/%s", name);
     tn_autofree char *target = pods_target(p, "secrets", after);
     tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
     struct tn_jw w = tn_jw(&body);
@@ -85,7 +85,7 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
         *ref = pods_ref(p, &note);
         return 1;
     }
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     tn_autojson struct tn_json *pod = mirror_get(p, "pods", name);
     autopodcause struct pod_cause cause = {.status = TN_STATUS_RUNNING};
 

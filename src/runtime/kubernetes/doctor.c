@@ -11,7 +11,8 @@ struct report {
     const struct tn_host *host;
     struct pods *pods;
     struct kube *kube;
-    bool lacks_policy; /* the first sandbox makes it */
+    bool lacks_policy;      /* the first sandbox makes it */
+    bool has[POD_AS_COUNT]; /* kinds of agent-sandbox */
     tn_symptom_fn fn;
     void *ctx;
     int64_t deadline;
@@ -54,26 +55,21 @@ static const struct {
     {"networking.k8s.io", "networkpolicies", "", "get create", false},
     {"snapshot.storage.k8s.io", "volumesnapshots", "", "get list watch create delete", false},
     {"metrics.k8s.io", "pods", "", "get", false},
+    {"agents.x-k8s.io", "sandboxes", "", "get list watch create patch delete", true},
+    {"extensions.agents.x-k8s.io", "sandboxclaims", "", "get list watch create delete", true},
+    {"", "pods", "", "patch", true}, /* those of a pool get our marks */
 };
-
-static bool may(const struct report *r, size_t i, const char *verb, struct tn_error *err)
-{
-    tn_autofree char *body = tn_asprintf(
-        "{\"apiVersion\":\"authorization.k8s.io/v1\","
-        "\"kind\":\"SelfSubjectAccessReview\",\"spec\":{\"resourceAttributes\":{"
-        "\"namespace\":\"%s\",\"group\":\"%s\",\"resource\":\"%s\","
-        "\"subresource\":\"%s\",\"verb\":\"%s\"}}}",
-        kube_namespace(r->kube), rights[i].group, rights[i].resource, rights[i].sub, verb);
-    tn_autojson struct tn_json *answer = NULL;
-
-    return ask(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body, &answer, err) ==
-               0 &&
-           tn_json_bool(tn_json_get(tn_json_get(answer, "status"), "allowed"), false);
-}
 
 /* Some are for what was not configured, or is there already. */
 static bool is_used(const struct report *r, const char *resource, const char *verb)
 {
+    const struct tn_config_kubernetes *k = &r->host->config->kubernetes;
+
+    if (strcmp(resource, "sandboxes") == 0)
+        return r->has[POD_AS_SANDBOX] && k->agent_sandbox != TN_KUBERNETES_NEVER;
+    if (strcmp(resource, "sandboxclaims") == 0 ||
+        (strcmp(resource, "pods") == 0 && strcmp(verb, "patch") == 0))
+        return r->has[POD_AS_CLAIM] && k->sandbox_pool && *k->sandbox_pool;
     if (strcmp(resource, "services") == 0 || strcmp(resource, "ingresses") == 0)
         return tn_config_origin(r->host->config, "kubernetes.ingress_domain") != TN_FROM_DEFAULT;
     return strcmp(resource, "networkpolicies") != 0 || strcmp(verb, "create") != 0 ||
@@ -92,7 +88,8 @@ static void tell_rights(const struct report *r)
             at += n + (at[n] == ' ');
             if (!is_used(r, rights[i].resource, verb))
                 continue;
-            bool good = may(r, i, verb, &why);
+            bool good = pods_may(r->kube, rights[i].group, rights[i].resource, rights[i].sub, verb,
+                                 r->deadline, &why);
             tell(r, what, good, rights[i].needed,
                  good       ? "allowed"
                  : why.code ? why.text
@@ -147,6 +144,19 @@ static void tell_all_classes(const struct report *r)
     tell_classes(r, "gVisor", "/apis/node.k8s.io/v1/runtimeclasses?limit=100",
                  k->runtime_class_gvisor, NULL,
                  "no runtime class of that name (kubernetes.runtime_class_gvisor)");
+}
+
+/* For what has no shell inside. */
+static void tell_metrics(const struct report *r)
+{
+    struct tn_error why = {0};
+    bool good = ask(r, "/apis/metrics.k8s.io/v1beta1", NULL, NULL, &why) == 0;
+
+    tell(r, "metrics API", good, false,
+         good                         ? "tells what sandboxes without a shell use"
+         : why.code == TN_E_NOT_FOUND ? "none (metrics-server is one): what sandboxes without a "
+                                        "shell use is not known"
+                                      : why.text);
 }
 
 struct quota {
@@ -232,9 +242,45 @@ static void tell_hand(const struct report *r)
     tell(r, "hand", detail, true, detail ? detail : why.text);
 }
 
+/* Which versions of agent-sandbox the cluster serves; only ours counts. */
+static void tell_agent_sandbox(struct report *r)
+{
+    const struct tn_config_kubernetes *k = &r->host->config->kubernetes;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(4096);
+    bool pool = k->sandbox_pool && *k->sandbox_pool, some = false;
+
+    for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++) {
+        const char *api = pods_api_of(as), *slash = strchr(api, '/');
+        tn_autofree char *target = tn_asprintf("/apis/%.*s", (int)(slash - api), api);
+        tn_autojson struct tn_json *group = NULL;
+        ask(r, target, NULL, &group, NULL);
+        const struct tn_json *all = tn_json_get(group, "versions");
+        tn_buf_printf(&text, "%s%s", text.len ? "; " : "", pod_as_words[as]);
+        for (size_t i = 0; i < tn_json_count(all); i++) {
+            const char *version = tn_json_get_str(tn_json_at(all, i), "groupVersion", "");
+            r->has[as] |= strcmp(version, api) == 0;
+            some = true;
+            tn_buf_printf(&text, " %.60s", version);
+        }
+        if (!tn_json_count(all))
+            tn_buf_puts(&text, " is not installed");
+        else if (!r->has[as])
+            tn_buf_printf(&text, ", older than %s, is not used", api);
+    }
+    if (k->agent_sandbox == TN_KUBERNETES_NEVER) {
+        tn_buf_puts(&text, "; not used (kubernetes.agent_sandbox)");
+        if (some)
+            tell(r, "agent-sandbox", true, false, tn_buf_str(&text));
+        return;
+    }
+    tell(r, "agent-sandbox", r->has[POD_AS_SANDBOX] && (!pool || r->has[POD_AS_CLAIM]),
+         k->agent_sandbox == TN_KUBERNETES_ALWAYS, tn_buf_str(&text));
+}
+
 static void tell_network(struct report *r)
 {
-    static const char *const names[] = {"tendon-none", "tendon-open"};
+    static const char *const names[] = {"tendon-none", "tendon-open", "tendon-hand",
+                                        "tendon-people"};
 
     for (size_t i = 0; i < TN_COUNT(names); i++) {
         tn_autofree char *target =
@@ -295,8 +341,10 @@ int pods_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct 
     r.kube = r.pods->kube;
     if (tell_server(&r) == 0) {
         tell_network(&r);
+        tell_agent_sandbox(&r);
         tell_rights(&r);
         tell_all_classes(&r);
+        tell_metrics(&r);
         tell_quota(&r);
         tell_hand(&r);
     }

@@ -4,18 +4,27 @@
  * The kernel tells the gate's packets by their user.  So nobody in the sandbox's container may
  * become that one: no root, which could change its user, and nothing that leads to other
  * namespaces. */
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/key-file.h"
+#include "base/thread.h"
+#include "gate/keeper-protocol.h"
 #include "gate/pod.h"
 #include "gate/program.h"
+#include "gate/rules.h"
 #include "runtime/gated.h"
 #include "runtime/kubernetes/pods.h"
 #include "runtime/secrets.h"
 #include "security/vault.h"
 
 enum { SIDECARS_SINCE = 29, LOG_MAX = 128 << 10, WORDS_MAX = 4096 };
+#define HEAR_SECONDS 30.0
+#define FIRST_SECONDS 1.0
+#define LASTED_SECONDS 60.0
 
 /* --- whether, and which ----------------------------------------------------------------------- */
 
@@ -65,9 +74,12 @@ int pod_check_gate(const struct tn_config *config, const struct tn_spec *spec, s
          "isolation gvisor: its network has none of the rules that lead to a gate"},
     };
 
-    if (!allow && (spec->allow.count || spec->secrets.count))
+    if (!allow && (spec->allow.count || spec->ask || spec->secrets.count))
         return tn_fail(err, TN_E_UNSUPPORTED, "%s: the network %s of a pod has no gate",
-                       spec->allow.count ? "allow" : "secrets", tn_networks[network]);
+                       spec->allow.count ? "allow"
+                       : spec->ask       ? "ask"
+                                         : "secrets",
+                       tn_networks[network]);
     for (size_t i = 0; allow && i < TN_COUNT(all); i++)
         if (all[i].wrong)
             return tn_fail(err, TN_E_UNSUPPORTED, "network %s: %s", tn_networks[network],
@@ -88,7 +100,9 @@ int pod_check_gate(const struct tn_config *config, const struct tn_spec *spec, s
 void pod_put_gate(const struct pod_plan *p, struct tn_jw *w)
 {
     const char *image = p->config->kubernetes.hand_image;
+    char ask[32];
 
+    snprintf(ask, sizeof ask, "%.3f", p->subject->spec->ask ? p->config->jail.ask_seconds : 0);
     pod_json(
         w, NULL,
         "{\"name\":\"wall\",\"image\":%s,\"command\":[\"" TN_POD_GATE "\",\"--pod-wall\","
@@ -104,7 +118,7 @@ void pod_put_gate(const struct pod_plan *p, struct tn_jw *w)
     pod_json(
         w, NULL,
         "{\"name\":\"" POD_GATE_CONTAINER "\",\"image\":%s,\"restartPolicy\":\"Always\","
-        "\"command\":[\"" TN_POD_GATE "\",\"--pod-keep\"],\"resources\":" RESOURCES ","
+        "\"command\":[\"" TN_POD_GATE "\",\"--pod-keep\",%s],\"resources\":" RESOURCES ","
         "\"securityContext\":" AS_ROOT(
             "\"NET_RAW\",\"SETUID\",\"SETGID\"",
             "\"readOnlyRootFilesystem\":true,") ","
@@ -115,7 +129,7 @@ void pod_put_gate(const struct pod_plan *p, struct tn_jw *w)
                                                 ","
                                                 "{\"name\":\"state\",\"mountPath\":\"" TN_POD_STATE
                                                 "\"}]}",
-        image);
+        image, ask);
 }
 
 void pod_put_gate_volumes(const struct pod_plan *p, struct tn_jw *w)
@@ -143,16 +157,27 @@ static int put_vault(const struct tn_host *host, const struct tn_subject *s, str
     return 0;
 }
 
+static int put_rules(const struct tn_config *config, const struct tn_spec *spec, struct tn_buf *out,
+                     struct tn_error *err)
+{
+    const struct tn_str_list *allow, *near = &config->kubernetes.near;
+    int network = pod_network_of(config, spec, &allow);
+
+    if (tn_gated_put_rules(out, network, allow, err) < 0)
+        return -1;
+    for (size_t i = 0; i < near->count; i++)
+        tn_buf_printf(out, "%c%s\n", TN_RULES_NEAR, near->items[i]);
+    return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "too many rules");
+}
+
 static int put_secret(const struct pods *p, const struct pod_plan *plan, struct tn_buf *out,
                       struct tn_error *err)
 {
     const struct tn_subject *s = plan->subject;
     tn_autobuf struct tn_buf rules = TN_BUF_INIT(TN_GATED_RULES_MAX);
-    const struct tn_str_list *allow;
-    int network = pod_network_of(plan->config, s->spec, &allow);
     struct tn_jw w = tn_jw(out);
 
-    if (tn_gated_put_rules(&rules, network, allow, err) < 0)
+    if (put_rules(plan->config, s->spec, &rules, err) < 0)
         return -1;
     pod_open(plan, "v1", "Secret", "-gate", &w);
     tn_jw_object_end(&w);
@@ -168,12 +193,14 @@ static int put_secret(const struct pods *p, const struct pod_plan *plan, struct 
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* A server that does not know sidecars would wait for the end of this one. */
-static int check_version(const struct pods *p, int64_t deadline, struct tn_error *err)
+int pods_check_version(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                       struct tn_error *err)
 {
     const struct kube_call call = {.target = "/version"};
     tn_autojson struct tn_json *version = NULL;
 
+    if (!pod_is_gated(p->host->config, spec))
+        return 0;
     if (kube_call(p->kube, &call, &version, deadline, err) < 0)
         return -1;
     long minor = strtol(tn_json_get_str(version, "minor", "0"), NULL, 10);
@@ -195,7 +222,7 @@ int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t de
     if (!pod_is_gated(plan->config, s->spec))
         return 0;
     /* Each start has an authority and the rules of its own. */
-    if (check_version(p, deadline, err) < 0 || put_secret(p, plan, &body, err) < 0 ||
+    if (put_secret(p, plan, &body, err) < 0 ||
         pods_get_now(p, "secrets", name, s->id, &before, deadline, err) < 0 ||
         (before && pods_delete(p, "secrets", name, pods_uid(before), deadline, err) < 0))
         return -1;
@@ -214,7 +241,7 @@ int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, 
                   struct tn_error *err)
 {
     const struct pods *p = engine;
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     tn_autofree char *after =
         tn_asprintf("/%s/log?container=" POD_GATE_CONTAINER "&tailLines=5", name);
     tn_autofree char *target = pods_target(p, "pods", after);
@@ -250,32 +277,156 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
     }
 }
 
-/* Its sidecar keeps them for as long as the pod lives; the next pod has those of the spec. */
-int pods_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err)
+/* Executes tendon-gate beside the keeper, which answers "ok" or says why not. */
+static int tell_gate(const struct pods *p, const struct tn_subject *s, const char *const *argv,
+                     const struct tn_buf *input, int64_t deadline, struct tn_error *err)
 {
-    const struct pods *p = engine;
-    tn_autofree char *name = pod_name(s->id, ""), *size = NULL;
-    tn_autobuf struct tn_buf rules = TN_BUF_INIT(TN_GATED_RULES_MAX),
-                             words = TN_BUF_INIT(WORDS_MAX);
-    const struct tn_str_list *allow;
-    int network = pod_network_of(p->host->config, s->spec, &allow), status = 0;
-
-    if (tn_gated_put_rules(&rules, network, allow, err) < 0)
-        return -1;
-    size = tn_asprintf("%zu", rules.len);
+    tn_autofree char *name = pods_name(s);
+    tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
     const struct kube_exec e = {.namespace = p->namespace,
                                 .pod = name,
                                 .container = POD_GATE_CONTAINER,
-                                .argv =
-                                    (const char *const[]){TN_POD_GATE, "--pod-rules", size, NULL},
-                                .input = rules.data,
-                                .input_len = rules.len,
+                                .argv = argv,
+                                .input = input ? input->data : NULL,
+                                .input_len = input ? input->len : 0,
                                 .out = add_bytes,
                                 .ctx = &words};
+    int status = 0;
+
     if (kube_exec(p->kube, &e, &status, deadline, err) < 0)
         return tn_error_context(err, "its gate");
     if (status == 0 && strcmp(tn_buf_str(&words), "ok\n") == 0)
         return 0;
     tn_autofree char *line = kube_line(tn_buf_str(&words));
-    return tn_fail(err, TN_E_CONFLICT, "its gate: %s", line);
+    return tn_fail(err, status ? TN_E_PEER : TN_E_CONFLICT, "its gate: %s", line);
+}
+
+/* Its sidecar keeps them for as long as the pod lives; the next pod has those of the spec. */
+int pods_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    tn_autobuf struct tn_buf rules = TN_BUF_INIT(TN_GATED_RULES_MAX);
+
+    if (put_rules(p->host->config, s->spec, &rules, err) < 0)
+        return -1;
+    tn_autofree char *size = tn_asprintf("%zu", rules.len);
+    const char *const argv[] = {TN_POD_GATE, "--pod-rules", size, NULL};
+    return tell_gate(p, s, argv, &rules, deadline, err);
+}
+
+/* --- what it asks ----------------------------------------------------------------------------- */
+
+int pods_let(void *engine, const struct tn_subject *s, const char *host, int port, bool allowed,
+             int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *request =
+        tn_asprintf("%s%s %d", allowed ? TN_KEEPER_ALLOW : TN_KEEPER_REFUSE, host, port);
+    const char *const argv[] = {TN_POD_GATE, "--pod-ask", request, NULL};
+    struct tn_error why = {0};
+
+    if (tell_gate(engine, s, argv, NULL, deadline, &why) == 0)
+        return 0;
+    return why.code == TN_E_CONFLICT
+               ? tn_fail(err, TN_E_NOT_FOUND, "no connection to %s:%d waits any more", host, port)
+               : tn_fail(err, why.code, "%s", why.text);
+}
+
+/* An exec that stays, for whoever has the other end of the socket. */
+struct ear {
+    struct kube *kube; /* lives as long as this process */
+    char *namespace, *pod;
+    int socket;
+    bool unwanted; /* nobody may be asked */
+};
+
+static int pass_on(const void *bytes, size_t n, void *ctx)
+{
+    struct ear *ear = ctx;
+    size_t no = strlen(TN_KEEPER_NO);
+
+    ear->unwanted |= n > no && memcmp(bytes, TN_KEEPER_NO, no) == 0;
+    return send(ear->socket, bytes, n, MSG_NOSIGNAL) != (ssize_t)n;
+}
+
+static void ear_free(struct ear *ear)
+{
+    tn_close(ear->socket);
+    free(ear->namespace);
+    free(ear->pod);
+    free(ear);
+}
+
+/* Only the pod itself tells: an exec is answered with 404 as well while a gate is started again. */
+static bool is_gone(const struct ear *ear)
+{
+    tn_autofree char *target =
+        tn_asprintf("/api/v1/namespaces/%s/pods/%s", ear->namespace, ear->pod);
+    const struct kube_call call = {.target = target, .cancel = ear->socket};
+    tn_autojson struct tn_json *pod = NULL;
+    struct tn_error err = {0};
+
+    if (kube_call(ear->kube, &call, &pod, tn_deadline_in(HEAR_SECONDS), &err) < 0)
+        return err.code == TN_E_NOT_FOUND;
+    const char *phase = tn_json_get_str(tn_json_get(pod, "status"), "phase", "");
+    return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
+/* Connections to API servers end, and gates are started again: then nothing waits there any more,
+ * and it begins anew. */
+static void *hear(void *arg)
+{
+    struct ear *ear = arg;
+    const struct kube_exec e = {.namespace = ear->namespace,
+                                .pod = ear->pod,
+                                .container = POD_GATE_CONTAINER,
+                                .argv = (const char *const[]){TN_POD_GATE, "--pod-hear", NULL},
+                                .input = "",
+                                .held = ear->socket,
+                                .out = pass_on,
+                                .ctx = ear};
+    struct tn_error err;
+    int status, ms = 0;
+
+    do {
+        int64_t lasted = tn_deadline_in(LASTED_SECONDS);
+        err = (struct tn_error){0};
+        kube_exec(ear->kube, &e, &status, tn_deadline_in(HEAR_SECONDS), &err);
+        ms = tn_now() < lasted ? ms : 0;
+        tn_autofree char *why = kube_line(*err.text ? err.text : "its program ended");
+        tn_autofree char *lost = tn_asprintf("\n" TN_KEEPER_LOST "%s\n", why); /* of half a line */
+        pass_on(lost, strlen(lost), ear);
+    } while (!ear->unwanted && !is_gone(ear) &&
+             kube_pause(&ms, 0, ear->socket, TN_NEVER, NULL) == 0);
+    ear_free(ear);
+    return NULL;
+}
+
+int pods_listen(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    tn_autofree char *name = pods_name(s);
+    tn_autofree char *address = kube_address(p->kube, p->namespace, name, POD_PORT_HAND);
+    TN_CLEANUP(kube_door_done) struct kube_door door = {0};
+    pthread_t thread;
+    int ends[2];
+
+    if (kube_door(address, false, &door, deadline, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return tn_fail_errno(err, errno, "a line to its gate");
+    tn_autofd int own = ends[0];
+    struct ear *ear = tn_calloc(1, sizeof *ear);
+    *ear = (struct ear){.kube = door.kube,
+                        .namespace = tn_strdup(p->namespace),
+                        .pod = TN_TAKE_PTR(name),
+                        .socket = ends[1]};
+    if (tn_thread_start(&thread, hear, ear) != 0) {
+        ear_free(ear);
+        return tn_fail_errno(err, errno, "a thread for what its gate asks");
+    }
+    pthread_detach(thread);
+    /* So that the first connection of a sandbox is heard of; whoever looks at many does not wait
+     * for what hangs. */
+    poll(&(struct pollfd){.fd = own, .events = POLLIN}, 1, (int)(FIRST_SECONDS * 1000));
+    return TN_TAKE_FD(own);
 }

@@ -86,6 +86,8 @@ char *pods_ref(const struct pods *p, const struct pod_note *note)
         tn_jw_kbool(&w, "proxied", true);
     if (*note->uid)
         tn_jw_kstr(&w, "uid", note->uid);
+    if (*note->pod)
+        tn_jw_kstr(&w, "pod", note->pod);
     if (*note->warm)
         tn_jw_kstr(&w, "warm", note->warm);
     if (*note->claim)
@@ -106,6 +108,15 @@ void pods_read_note(const struct tn_subject *s, struct pod_note *out)
     snprintf(out->warm, sizeof out->warm, "%s", tn_json_get_str(ref, "warm", ""));
     snprintf(out->claim, sizeof out->claim, "%s", tn_json_get_str(ref, "claim", ""));
     snprintf(out->uid, sizeof out->uid, "%s", tn_json_get_str(ref, "uid", ""));
+    snprintf(out->pod, sizeof out->pod, "%s", tn_json_get_str(ref, "pod", ""));
+}
+
+char *pods_name(const struct tn_subject *s)
+{
+    struct pod_note note;
+
+    pods_read_note(s, &note);
+    return *note.pod ? tn_strdup(note.pod) : pod_name(s->id, "");
 }
 
 /* -1 when it lives where this configuration does not lead. */
@@ -143,7 +154,8 @@ static const struct {
 };
 
 /* The names are those of the jail. */
-static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool proxied)
+static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool proxied,
+                          bool claimed)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
     const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
@@ -151,6 +163,8 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
     const char *network = tn_json_get_str(labels, POD_NETWORK, "bridge");
     const char *class = tn_json_get_str(spec, "runtimeClassName", "");
+    const struct tn_json *owners = tn_json_get(tn_json_get(pod, "metadata"), "ownerReferences");
+    bool theirs = strcmp(tn_json_get_str(tn_json_at(owners, 0), "kind", ""), "Sandbox") == 0;
     bool privileged = tn_json_bool(tn_json_get(rights, "privileged"), false);
     tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
@@ -158,6 +172,10 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
 
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
+    tn_jw_kstr(&w, "object",
+               pod_as_words[claimed  ? POD_AS_CLAIM
+                            : theirs ? POD_AS_SANDBOX
+                                     : POD_AS_POD]);
     tn_jw_kstr(&w, "node", node);
     tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
@@ -199,7 +217,7 @@ void pods_fill_place(const struct pods *p, const struct tn_subject *s, const str
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
                                .ref = pods_ref(p, &note),
-                               .isolation = isolation_of(p, pod, proxied)};
+                               .isolation = isolation_of(p, pod, proxied, *note.pod)};
     if (place->status == TN_STATUS_RUNNING)
         place->address = pods_address(p, s, pod, proxied);
 }
@@ -222,7 +240,7 @@ static void view_done(struct view *v)
 static int look(const struct pods *p, const struct tn_subject *s, bool whole, struct view *v,
                 int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
+    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pods_name(s);
 
     pods_read_note(s, &v->note);
     if (check_ref(p, s, err) < 0 || pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
@@ -237,7 +255,7 @@ static int look(const struct pods *p, const struct tn_subject *s, bool whole, st
 static void fill_rest(const struct pods *p, const struct tn_subject *s, const struct view *v,
                       struct tn_place *place, int64_t deadline)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
 
     *place = (struct tn_place){.status = v->note.stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
                                .ref = pods_ref(p, &v->note),
@@ -292,14 +310,16 @@ static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kep
     return 0;
 }
 
-static int end_pod(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                   int64_t deadline, struct tn_error *err)
+int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct tn_json *secret,
+                 const struct tn_json *pod, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
+    bool theirs = pods_as(secret) == POD_AS_SANDBOX;
 
-    if (!pod)
+    if (!pod && !theirs)
         return 0;
-    return pods_delete(p, "pods", name, pods_uid(pod), deadline, err) < 0
+    return (theirs ? pods_suspend(p, s, deadline, err)
+                   : pods_delete(p, "pods", name, pods_uid(pod), deadline, err)) < 0
                ? -1
                : pods_await_end(p, "pods", name, deadline, err);
 }
@@ -313,7 +333,8 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
                             .namespace = p->namespace,
                             .owner = pods_uid(v->secret),
                             .kept = kept,
-                            .anonymous = pods_is_anonymous(v->secret)};
+                            .anonymous = pods_is_anonymous(v->secret),
+                            .as = pods_as(v->secret)};
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
 
     bool proxied = pods_by_proxy(p, s);
@@ -333,7 +354,7 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");
-    if (end_pod(p, s, v->pod, deadline, err) < 0 ||
+    if (pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0)
         return -1;
     return pods_start(p, &plan, place, deadline, err);
@@ -370,7 +391,8 @@ static int drive_stopped(const struct pods *p, const struct tn_subject *s, struc
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "stop: its workspace would end with its pod: there is no claim "
                        "(kubernetes.workspace_volume, a storage class)");
-    if (end_pod(p, s, v->pod, deadline, err) < 0 || remove_gate(p, s, deadline, err) < 0)
+    if (pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
+        remove_gate(p, s, deadline, err) < 0)
         return -1;
     v->note = (struct pod_note){.stopped = true, .proxied = v->note.proxied};
     fill_rest(p, s, v, place, deadline);
@@ -406,10 +428,10 @@ static int remove_secret(const struct pods *p, const struct tn_subject *s,
 static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                       struct tn_error *err)
 {
-    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
-    tn_autofree char *claim = pod_name(s->id, "-pvc");
+    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pods_name(s);
+    tn_autofree char *claim = pod_name(s->id, "-pvc"), *object = pod_name(s->id, "");
     tn_autojson struct tn_json *owner = NULL;
-    struct tn_error why[4] = {0};
+    struct tn_error why[5] = {0};
     struct pod_note note;
 
     if (check_ref(p, s, err) < 0)
@@ -423,6 +445,13 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
     int64_t soon = tn_deadline_in(COLLECT_SECONDS);
     bool waits = owner && failed == 0 &&
                  pods_await_end(p, "secrets", secret, soon < deadline ? soon : deadline, NULL) < 0;
+    /* It would bring back its pod.  Without the Secret nobody knows which it is. */
+    for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++)
+        if (owner ? pods_as(owner) == as
+                  : p->host->config->kubernetes.agent_sandbox != TN_KUBERNETES_NEVER)
+            remove_rest(p, pods_kind_of(as), object, s->id, deadline, &why[4]);
+    if (!owner && why[4].code == TN_E_DENIED) /* who may not look at them has made none */
+        why[4] = (struct tn_error){0};
     remove_rest(p, "pods", pod, s->id, deadline, &why[1]);
     remove_rest(p, "persistentvolumeclaims", claim, s->id, deadline, &why[2]);
     remove_gate(p, s, deadline, &why[3]);

@@ -85,6 +85,21 @@ void pod_json(struct tn_jw *w, const char *key, const char *json, ...)
     tn_jw_raw(w, tn_buf_str(&out), out.len);
 }
 
+void pod_put_labels(const struct pod_plan *p, bool pod, bool warm, struct tn_jw *w)
+{
+    tn_jw_key(w, "labels");
+    tn_jw_object(w);
+    tn_jw_kstr(w, "app", "openhands-runtime");
+    tn_jw_kstr(w, "session", p->subject->id);
+    tn_jw_kstr(w, POD_STATE, p->mark);
+    tn_jw_kstr(w, POD_ID, p->subject->id);
+    if (pod)
+        tn_jw_kstr(w, POD_NETWORK, pod_networks[p->network]);
+    if (warm)
+        tn_jw_kstr(w, POD_WARM, "true");
+    tn_jw_object_end(w);
+}
+
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
               struct tn_jw *w)
 {
@@ -98,17 +113,7 @@ void pod_open(const struct pod_plan *p, const char *api, const char *kind, const
     tn_jw_object(w);
     tn_jw_kstr(w, "name", name);
     tn_jw_kstr(w, "namespace", p->namespace);
-    tn_jw_key(w, "labels");
-    tn_jw_object(w);
-    tn_jw_kstr(w, "app", "openhands-runtime");
-    tn_jw_kstr(w, "session", p->subject->id);
-    tn_jw_kstr(w, POD_STATE, p->mark);
-    tn_jw_kstr(w, POD_ID, p->subject->id);
-    if (strcmp(kind, "Pod") == 0)
-        tn_jw_kstr(w, POD_NETWORK, pod_networks[p->network]);
-    if (strcmp(kind, "Secret") == 0 && p->subject->warm)
-        tn_jw_kstr(w, POD_WARM, "true");
-    tn_jw_object_end(w);
+    pod_put_labels(p, strcmp(kind, "Pod") == 0, strcmp(kind, "Secret") == 0 && p->subject->warm, w);
     if (p->owner)
         pod_json(w, "ownerReferences",
                  "[{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"name\":%s,\"uid\":%s,"
@@ -202,6 +207,8 @@ static void put_annotations(const struct pod_plan *p, struct tn_jw *w)
         tn_jw_kstr(w, "tendon.dev/name", spec->name);
     if (p->anonymous)
         tn_jw_kstr(w, POD_ANONYMOUS, "true");
+    if (p->as != POD_AS_POD)
+        tn_jw_kstr(w, POD_AS, pod_as_words[p->as]);
     if (tn_json_count(spec->labels)) {
         tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
         struct tn_jw labels = tn_jw(&text);
@@ -338,30 +345,60 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}," \
     "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"        \
     "\"to\":[{\"namespaceSelector\":{}}]}"
-/* Without what is private, the machine's own, or a cloud's services beside its metadata. */
-#define INTERNET                                                                             \
-    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","              \
-    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\","             \
-    "\"168.63.129.16/32\",\"192.0.0.0/24\",\"198.18.0.0/15\",\"127.0.0.0/8\",\"0.0.0.0/8\"," \
-    "\"224.0.0.0/4\"]}},"                                                                    \
-    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\",\"ff00::/8\"]}}]}"
+/* Without what is private, the machine's own, or a cloud's services beside its metadata; nor what a
+ * NAT64 or another tunnel makes of that; \4 and \6: nor the nets that kubernetes.near adds. */
+#define INTERNET                                                                                         \
+    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","                          \
+    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\","                         \
+    "\"168.63.129.16/32\",\"192.0.0.0/24\",\"198.18.0.0/15\",\"127.0.0.0/8\",\"0.0.0.0/8\","             \
+    "\"224.0.0.0/4\"\4]}},"                                                                              \
+    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\",\"fec0::/10\",\"ff00::/8\"," \
+    "\"2001::/32\",\"2002::/16\",\"64:ff9b:1::/48\",\"64:ff9b::a00:0/104\","                             \
+    "\"64:ff9b::ac10:0/108\",\"64:ff9b::c0a8:0/112\",\"64:ff9b::6440:0/106\","                           \
+    "\"64:ff9b::a9fe:0/112\",\"64:ff9b::a83f:8110/128\",\"64:ff9b::c000:0/120\","                        \
+    "\"64:ff9b::c612:0/111\",\"64:ff9b::7f00:0/104\",\"64:ff9b::/104\","                                 \
+    "\"64:ff9b::e000:0/99\"\6]}}]}"
 
-void pod_put_policy(enum pod_network network, struct tn_buf *out)
+static void put_rules(const char *rules, const struct tn_str_list *near, struct tn_buf *out)
+{
+    for (; *rules; rules++) {
+        if (*rules != '\4' && *rules != '\6')
+            tn_buf_putc(out, *rules);
+        for (size_t i = 0; i < near->count; i++)
+            if (*rules == (strchr(near->items[i], ':') ? '\6' : '\4'))
+                tn_buf_printf(out, ",\"%s\"", near->items[i]);
+    }
+}
+
+/* One direction each: kube-router (which is k3s's, too) takes what a policy of both allows in the
+ * one for allowed in the other, between pods of that policy. */
+const char *pod_put_policy(enum pod_network network, size_t at, const struct tn_str_list *near,
+                           struct tn_buf *out)
 {
     static const struct {
-        const char *in, *out;
-    } rules[] = {
-        [POD_NETWORK_NONE] = {HAND, ""},
-        [POD_NETWORK_OPEN] = {HAND "," PEOPLE, NAMES "," INTERNET},
-        [POD_NETWORK_GATED] = {HAND "," PEOPLE, "{}"}, /* what leaves it is its gate's */
+        const char *name, *networks, *direction, *field, *rules;
+    } all[] = {
+        {"tendon-none", "\"none\"", "Egress", "egress", ""},
+        {"tendon-open", "\"open\"", "Egress", "egress", NAMES "," INTERNET},
+        /* What leaves a gated one is its gate's. */
+        {"tendon-hand", "\"none\",\"open\",\"gated\"", "Ingress", "ingress", HAND},
+        {"tendon-people", "\"open\",\"gated\"", "Ingress", "ingress", PEOPLE},
     };
-    const char *word = pod_networks[network];
 
-    tn_buf_printf(out,
-                  "{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"NetworkPolicy\","
-                  "\"metadata\":{\"name\":\"tendon-%s\",\"labels\":{"
-                  "\"app.kubernetes.io/managed-by\":\"tendon\"}},"
-                  "\"spec\":{\"podSelector\":{\"matchLabels\":{\"" POD_NETWORK "\":\"%s\"}},"
-                  "\"policyTypes\":[\"Ingress\",\"Egress\"],\"ingress\":[%s],\"egress\":[%s]}}",
-                  word, word, rules[network].in, rules[network].out);
+    for (size_t i = 0; i < TN_COUNT(all); i++) {
+        if (!strstr(all[i].networks, pod_networks[network]) || at-- > 0)
+            continue;
+        tn_buf_printf(out,
+                      "{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"NetworkPolicy\","
+                      "\"metadata\":{\"name\":\"%s\",\"labels\":{"
+                      "\"app.kubernetes.io/managed-by\":\"tendon\"}},\"spec\":{"
+                      "\"podSelector\":{\"matchExpressions\":[{\"key\":\"" POD_NETWORK "\","
+                      "\"operator\":\"In\",\"values\":[%s]}]},"
+                      "\"policyTypes\":[\"%s\"],\"%s\":[",
+                      all[i].name, all[i].networks, all[i].direction, all[i].field);
+        put_rules(all[i].rules, near, out);
+        tn_buf_puts(out, "]}}");
+        return all[i].name;
+    }
+    return NULL;
 }

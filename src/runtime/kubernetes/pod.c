@@ -1,6 +1,7 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
 #include "gate/pod.h"
 #include "base/yaml-tree.h"
+#include "gate/rules.h"
 #include "net/proof.h"
 #include "runtime/kubernetes/pods.h"
 
@@ -31,9 +32,9 @@ const char *pod_workspace(const struct tn_config *config, const struct tn_spec *
     return spec->workspace ? spec->workspace : config->core.workspace_mount_path_in_sandbox;
 }
 
-static const char *image_of(const struct tn_config *config, const struct tn_spec *spec)
+const char *pod_image(const struct tn_config *config, const struct tn_spec *spec)
 {
-    const char *const given[] = {spec->image, config->sandbox.runtime_container_image,
+    const char *const given[] = {spec ? spec->image : NULL, config->sandbox.runtime_container_image,
                                  config->sandbox.base_container_image};
 
     for (size_t i = 0; i < TN_COUNT(given); i++)
@@ -69,7 +70,6 @@ static int count_gpus(const char *ids)
 
 static const struct tn_spec_bar barred[] = {
     {"devices", "its cluster's device plugins give them out (gpus)"},
-    {"ask", "nobody here hears what its gate would ask"},
     {"pids", "the kubelet has one limit for all (podPidsLimit)"},
     {"file_size", "Kubernetes has no such limit"},
     {"open_files", "Kubernetes has no such limit"},
@@ -191,6 +191,15 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
 
     if (check_quantities(k, err) < 0 || put_yaml(k, NULL, err) < 0)
         return -1;
+    if (is_set(k->sandbox_pool) && k->agent_sandbox == TN_KUBERNETES_NEVER)
+        return tn_fail(err, TN_E_INVALID,
+                       "kubernetes.sandbox_pool: its sandboxes are agent-sandbox's, which "
+                       "kubernetes.agent_sandbox = never forbids: expected auto or always");
+    for (size_t i = 0; i < k->near.count; i++)
+        if (!tn_net_parse(k->near.items[i], &(struct tn_rule){0}))
+            return tn_fail(err, TN_E_INVALID,
+                           "kubernetes.near: expected nets such as 2600:1f14::/36, found %.100s",
+                           k->near.items[i]);
     if (!spec) /* the settings alone */
         return 0;
     if (tn_config_wants_gvisor(config, spec) && !is_set(k->runtime_class_gvisor))
@@ -200,13 +209,13 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
     if (check_wishes(spec, err) < 0 || pod_check_gate(config, spec, err) < 0 ||
         check_volumes(k, spec, err) < 0 || tn_spec_limits(spec, &limits, err) < 0)
         return -1;
-    return image_of(config, spec) ? 0 : tn_fail(err, TN_E_INVALID, "image: none is named");
+    return pod_image(config, spec) ? 0 : tn_fail(err, TN_E_INVALID, "image: none is named");
 }
 
 /* --- the hand's command line ------------------------------------------------------------------ */
 
 /* The kubelet takes $(NAME) for a variable, and $$ for $. */
-static void put_argument(struct tn_jw *w, const char *text)
+static void put_argument(void *w, const char *text)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_MANIFEST_MAX);
 
@@ -215,20 +224,20 @@ static void put_argument(struct tn_jw *w, const char *text)
     tn_jw_strn(w, tn_buf_str(&out), out.len);
 }
 
-static void put_arguments(struct tn_jw *w, const char *const *all)
+static void put_arguments(pod_word_fn *put, void *ctx, const char *const *all)
 {
     for (; *all; all++)
-        put_argument(w, *all);
+        put(ctx, *all);
 }
 
-static void put_list(struct tn_jw *w, const struct tn_str_list *list)
+static void put_list(pod_word_fn *put, void *ctx, const struct tn_str_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        put_argument(w, list->items[i]);
+        put(ctx, list->items[i]);
 }
 
 /* The gate has files beside the hand: there it is copied. */
-static bool mounts_image(const struct pod_plan *p)
+bool pod_mounts_image(const struct pod_plan *p)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
 
@@ -236,38 +245,43 @@ static bool mounts_image(const struct pod_plan *p)
            !pod_is_gated(p->config, p->subject->spec);
 }
 
-static void put_command(const struct pod_plan *p, struct tn_jw *w)
+void pod_each_argument(const struct pod_plan *p, pod_word_fn *put, void *ctx)
 {
     const struct tn_config *c = p->config;
     const struct tn_spec *spec = p->subject->spec;
-    int64_t uid = pod_uid(c, spec);
-    tn_autofree char *number = tn_asprintf("%lld", (long long)uid);
     char digest[TN_PROOF_DIGITS + 1];
 
     tn_proof_digest(p->subject->key, digest);
+    put_arguments(put, ctx,
+                  (const char *const[]){"--listen", "[::]:8080", "--key-digest", digest,
+                                        "--working-dir", pod_workspace(c, spec), NULL});
+    put(ctx, c->core.enable_browser ? "--viewer" : "--no-enable-browser");
+    if (c->core.enable_browser && is_set(c->sandbox.browsergym_eval_env))
+        put_arguments(
+            put, ctx,
+            (const char *const[]){"--browsergym-eval-env", c->sandbox.browsergym_eval_env, NULL});
+    if (spec->plugins.count && c->sandbox.initialize_plugins) {
+        put(ctx, "--plugins");
+        put_list(put, ctx, &spec->plugins);
+    }
+    put_list(put, ctx, &spec->hand_args);
+}
+
+static void put_command(const struct pod_plan *p, struct tn_jw *w)
+{
+    int64_t uid = pod_uid(p->config, p->subject->spec);
+    tn_autofree char *number = tn_asprintf("%lld", (long long)uid);
+
     tn_jw_key(w, "command");
     tn_jw_array(w);
-    if (!is_set(c->kubernetes.hand_image))
-        put_arguments(w, (const char *const[]){"sh", "-c", WAITS, "sh", NULL});
+    if (!is_set(p->config->kubernetes.hand_image))
+        put_arguments(put_argument, w, (const char *const[]){"sh", "-c", WAITS, "sh", NULL});
     else
-        put_argument(w, mounts_image(p) ? TN_INSIDE "/tendon-hand" : POD_HAND);
-    put_arguments(w, (const char *const[]){"--listen", "0.0.0.0:8080", "--key-digest", digest,
-                                           "--working-dir", pod_workspace(c, spec), "--user-id",
-                                           number, NULL});
+        put_argument(w, pod_mounts_image(p) ? TN_INSIDE "/tendon-hand" : POD_HAND);
+    put_arguments(put_argument, w, (const char *const[]){"--user-id", number, NULL});
     if (!uid)
-        put_arguments(w, (const char *const[]){"--username", "root", NULL});
-    if (!c->core.enable_browser)
-        put_argument(w, "--no-enable-browser");
-    else
-        put_argument(w, "--viewer");
-    if (c->core.enable_browser && is_set(c->sandbox.browsergym_eval_env))
-        put_arguments(w, (const char *const[]){"--browsergym-eval-env",
-                                               c->sandbox.browsergym_eval_env, NULL});
-    if (spec->plugins.count && c->sandbox.initialize_plugins) {
-        put_argument(w, "--plugins");
-        put_list(w, &spec->plugins);
-    }
-    put_list(w, &spec->hand_args);
+        put_arguments(put_argument, w, (const char *const[]){"--username", "root", NULL});
+    pod_each_argument(p, put_argument, w);
     tn_jw_array_end(w);
 }
 
@@ -384,7 +398,7 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_array(w);
     tn_jw_object(w);
     tn_jw_kstr(w, "name", POD_CONTAINER);
-    tn_jw_kstr(w, "image", image_of(c, spec));
+    tn_jw_kstr(w, "image", pod_image(c, spec));
     /* What another has pulled with a login is on the node: whoever is anonymous asks again. */
     if (p->anonymous)
         tn_jw_kstr(w, "imagePullPolicy", "Always");
@@ -435,7 +449,7 @@ static void put_init_container(const struct pod_plan *p, struct tn_jw *w)
         tn_jw_array_end(w);
         return;
     }
-    if (!is_set(k->hand_image) || mounts_image(p))
+    if (!is_set(k->hand_image) || pod_mounts_image(p))
         return;
     pod_json(w, "initContainers",
              "[{\"name\":\"hand\",\"image\":%s,"
@@ -456,7 +470,7 @@ static void put_volumes(const struct pod_plan *p, struct tn_jw *w)
 
     tn_jw_key(w, "volumes");
     tn_jw_array(w);
-    if (mounts_image(p))
+    if (pod_mounts_image(p))
         pod_json(w, NULL, "{\"name\":\"hand\",\"image\":{\"reference\":%s}}", k->hand_image);
     else
         pod_json(w, NULL, "{\"name\":\"hand\",\"emptyDir\":{}}");
@@ -518,30 +532,36 @@ static void put_placement(const struct pod_plan *p, struct tn_jw *w)
     }
 }
 
-int pod_put_pod(const struct pod_plan *p, struct tn_buf *out, struct tn_error *err)
+int pod_put_spec(const struct pod_plan *p, struct tn_jw *w, struct tn_error *err)
 {
     const struct tn_spec *spec = p->subject->spec;
+
+    tn_jw_key(w, "spec");
+    tn_jw_object(w);
+    tn_jw_kstr(w, "restartPolicy", "Never");
+    tn_jw_kbool(w, "automountServiceAccountToken", false);
+    tn_jw_kbool(w, "enableServiceLinks", false);
+    tn_jw_kint(w, "terminationGracePeriodSeconds", 2);
+    if (spec->wall_time.set && spec->wall_time.value > 0)
+        tn_jw_kint(w, "activeDeadlineSeconds",
+                   spec->wall_time.value < INT32_MAX - 1 ? (int64_t)(spec->wall_time.value + 0.999)
+                                                         : INT32_MAX);
+    put_placement(p, w);
+    if (put_yaml(&p->config->kubernetes, w, err) < 0)
+        return -1;
+    put_security(p, w);
+    put_init_container(p, w);
+    put_container(p, w);
+    put_volumes(p, w);
+    tn_jw_object_end(w);
+    return 0;
+}
+
+int pod_put_pod(const struct pod_plan *p, struct tn_buf *out, struct tn_error *err)
+{
     struct tn_jw w = tn_jw(out);
 
     pod_open(p, "v1", "Pod", "", &w);
     tn_jw_object_end(&w);
-    tn_jw_key(&w, "spec");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "restartPolicy", "Never");
-    tn_jw_kbool(&w, "automountServiceAccountToken", false);
-    tn_jw_kbool(&w, "enableServiceLinks", false);
-    tn_jw_kint(&w, "terminationGracePeriodSeconds", 2);
-    if (spec->wall_time.set && spec->wall_time.value > 0)
-        tn_jw_kint(&w, "activeDeadlineSeconds",
-                   spec->wall_time.value < INT32_MAX - 1 ? (int64_t)(spec->wall_time.value + 0.999)
-                                                         : INT32_MAX);
-    put_placement(p, &w);
-    if (put_yaml(&p->config->kubernetes, &w, err) < 0)
-        return -1;
-    put_security(p, &w);
-    put_init_container(p, &w);
-    put_container(p, &w);
-    put_volumes(p, &w);
-    tn_jw_object_end(&w);
-    return pod_close(&w, err);
+    return pod_put_spec(p, &w, err) < 0 ? -1 : pod_close(&w, err);
 }

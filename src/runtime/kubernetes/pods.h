@@ -24,6 +24,7 @@
 #define POD_WARM "tendon.dev/warm"           /* a label of a Secret that waits in a pool */
 #define POD_CLAIMED "tendon.dev/claimed"     /* an annotation of it: by whom it was taken out */
 #define POD_ANONYMOUS "tendon.dev/anonymous" /* an annotation of the Secret */
+#define POD_AS "tendon.dev/as"               /* another: enum pod_as, if it is no bare pod */
 #define POD_CONTAINER "runtime"
 
 #define POD_HAND TN_INSIDE "/hand"
@@ -36,7 +37,11 @@ enum {
     POD_MANIFEST_MAX = 1 << 20,
 };
 
-/* Which NetworkPolicy selects a pod; a word of POD_NETWORK. */
+/* What has its pod made. */
+enum pod_as { POD_AS_POD, POD_AS_SANDBOX, POD_AS_CLAIM, POD_AS_COUNT };
+extern const char *const pod_as_words[]; /* their kinds */
+
+/* Which NetworkPolicies select a pod; a word of POD_NETWORK. */
 enum pod_network {
     POD_NETWORK_NONE,
     POD_NETWORK_OPEN,
@@ -58,6 +63,7 @@ struct pod_plan {
     const char *snapshot; /* a VolumeSnapshot that it begins with, or NULL */
     bool anonymous;       /* its image is pulled without the operator's login */
     enum pod_network network;
+    enum pod_as as;
 };
 
 /* "openhands-runtime-ID" and what is appended ("", "-key", "-pvc"...); on the heap. */
@@ -68,20 +74,33 @@ enum pod_network pod_choose_network(const struct tn_config *config, const struct
 const char *pod_workspace(const struct tn_config *config, const struct tn_spec *spec);
 /* Who it runs as. */
 int64_t pod_uid(const struct tn_config *config, const struct tn_spec *spec);
+/* Whether the hand's image is a volume of it. */
+bool pod_mounts_image(const struct pod_plan *p);
 /* Whether people may open that port: the editor's, the two of applications, those of the spec. */
 bool pod_has_port(const struct tn_spec *spec, int port);
 
 /* Appends the object. */
 typedef int pod_put_fn(const struct pod_plan *p, struct tn_buf *out, struct tn_error *err);
 pod_put_fn pod_put_secret, pod_put_claim, pod_put_pod;
+/* The member "spec" of a pod. */
+int pod_put_spec(const struct pod_plan *p, struct tn_jw *w, struct tn_error *err);
+/* The member "labels" of an object; pod: with its network. */
+void pod_put_labels(const struct pod_plan *p, bool pod, bool warm, struct tn_jw *w);
+/* The arguments of its hand, but for who it is. */
+typedef void pod_word_fn(void *ctx, const char *word);
+void pod_each_argument(const struct pod_plan *p, pod_word_fn *put, void *ctx);
+/* The image of a sandbox; spec NULL: of those that name none. */
+const char *pod_image(const struct tn_config *config, const struct tn_spec *spec);
 /* -svc with all ports of a sandbox, or -svc-code with the editor's. */
 int pod_put_service(const struct pod_plan *p, bool editor, struct tn_buf *out,
                     struct tn_error *err);
 /* Host of the Ingress of a port, on the heap. */
 char *pod_host(const struct pod_plan *p, int port);
 int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, struct tn_error *err);
-/* Of the namespace, for all pods with that word. */
-void pod_put_policy(enum pod_network network, struct tn_buf *out);
+/* The NetworkPolicies that a pod with that word needs, which are for all such of the namespace: the
+ * name of one, NULL: there are no more. */
+const char *pod_put_policy(enum pod_network network, size_t at, const struct tn_str_list *near,
+                           struct tn_buf *out);
 
 /* Begins an object with its metadata, which stays open for more; ends it. */
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
@@ -111,6 +130,8 @@ void pod_cause_done(struct pod_cause *c);
 
 /* pod: the object; stopped: we have ended it. */
 void pod_cause(const struct tn_json *pod, struct pod_cause *out);
+/* Of that name in a list of containers, or of what is told of them; or NULL. */
+const struct tn_json *pod_find(const struct tn_json *list, const char *name);
 /* Words of the last trouble of the last pod in a list of events, on the heap; or NULL. */
 char *pod_last_warning(const struct tn_json *events);
 
@@ -125,6 +146,7 @@ struct pods {
     int64_t policy_until[POD_NETWORK_COUNT]; /* it was seen: not looked for before then */
     int64_t storage_until;                   /* what follows holds */
     bool has_storage;
+    int64_t as_until[POD_AS_COUNT]; /* the cluster has that kind: not asked before then */
     struct mirrors *mirrors;
 };
 
@@ -143,8 +165,14 @@ struct pod_note {
     char warm[64];  /* until it is claimed from its pool: the version of its Secret; else "" */
     char claim[11]; /* from before it is claimed until that is known: the claim's own word */
     char uid[64];   /* of its pod, "" when that is not known: any with our marks is taken */
+    char pod[254];  /* the name that it came with out of a SandboxWarmPool; else "" */
 };
 void pods_read_note(const struct tn_subject *s, struct pod_note *out);
+/* The name of its pod, on the heap. */
+char *pods_name(const struct tn_subject *s);
+/* Ends its pod, if it has one, and whatever would bring it back. */
+int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct tn_json *secret,
+                 const struct tn_json *pod, int64_t deadline, struct tn_error *err);
 
 /* What a pod is as a place; the reason is taken from the cause. */
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
@@ -185,6 +213,26 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
 
+/* --- agent-sandbox (agent-sandbox.c) ---------------------------------------------------------- */
+
+/* Which kind a new sandbox is, by the configuration, its wishes, and what the cluster has. */
+int pods_choose_kind(struct pods *p, struct pod_plan *plan, int64_t deadline, struct tn_error *err);
+enum pod_as pods_as(const struct tn_json *secret);
+/* Has the pod of a plan made by the controller, or brought back, and waits until it is there.
+ * *ref: for who goes on, what place.ref is to say (NULL: as before). */
+int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref, int64_t deadline,
+                   struct tn_error *err);
+/* The pod is to end, the object stays. */
+int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                 struct tn_error *err);
+/* Runs the hand that was put into a pod of a SandboxWarmPool. */
+int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                  struct tn_error *err);
+#define POD_POOL_HAND "/tmp/.tendon/hand"
+/* The path below /apis of that kind: GROUP/VERSION. */
+const char *pods_api_of(enum pod_as as);
+const char *pods_kind_of(enum pod_as as); /* "sandboxes" */
+
 /* --- pools (claim.c) -------------------------------------------------------------------------- */
 
 /* One PATCH of the Secret, which counts only if nobody has changed it since.  Its word is in the
@@ -220,6 +268,9 @@ void pod_put_gate(const struct pod_plan *p, struct tn_jw *w);
 void pod_put_gate_volumes(const struct pod_plan *p, struct tn_jw *w);
 
 /* The Secret of its gate, for one start: rules, secrets and an authority. */
+/* What its fields take: an older server would not know them, and do without. */
+int pods_check_version(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                       struct tn_error *err);
 int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t deadline,
                    struct tn_error *err);
 /* What its gate has refused lately becomes part of the reason. */
@@ -228,6 +279,10 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
 int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, int64_t deadline,
                   struct tn_error *err);
 int pods_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err);
+/* tn_backend.listen and .let. */
+int pods_listen(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err);
+int pods_let(void *engine, const struct tn_subject *s, const char *host, int port, bool allowed,
+             int64_t deadline, struct tn_error *err);
 
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 
@@ -241,6 +296,9 @@ int pods_get_now(const struct pods *p, const char *kind, const char *name, const
 /* Whatever has that name, whoever's it is. */
 int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
              int64_t deadline, struct tn_error *err);
+/* Whether this account may do that in the namespace; err, if nobody says. */
+bool pods_may(struct kube *kube, const char *group, const char *resource, const char *sub,
+              const char *verb, int64_t deadline, struct tn_error *err);
 /* Makes it, or finds that it is there and ours (out may be NULL).  One of that name that is on its
  * way out is waited for.  cancel as that of a subject. */
 int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,
@@ -274,8 +332,8 @@ void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
 /* That the policy of that word is there; made where it is not. */
-int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,
-                       struct tn_error *err);
+int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadline,
+                         struct tn_error *err);
 
 /* --- using (use.c) ---------------------------------------------------------------------------- */
 

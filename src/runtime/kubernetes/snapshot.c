@@ -181,10 +181,14 @@ int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
                   struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
     struct pods *p = engine;
-    tn_autofree char *object = must_have(p, s, name, deadline, err);
+    tn_autofree char *object = must_have(p, s, name, deadline, err), *pod = pods_name(s);
+    tn_autofree char *key = pod_name(s->id, "-key");
+    tn_autojson struct tn_json *secret = NULL, *there = NULL;
 
     *place = (struct tn_place){0};
-    return !object || end(p, s, "pods", "", deadline, err) < 0 ||
+    return !object || pods_get(p, "secrets", key, s->id, &secret, deadline, err) < 0 ||
+                   pods_get(p, "pods", pod, s->id, &there, deadline, err) < 0 ||
+                   pods_end_pod(p, s, secret, there, deadline, err) < 0 ||
                    end(p, s, "persistentvolumeclaims", "-pvc", deadline, err) < 0 ||
                    pods_create_from(p, s, object, NULL, place, deadline, err) < 0
                ? failed(s, name, err)

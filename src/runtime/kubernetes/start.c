@@ -6,6 +6,7 @@
 #include "runtime/kubernetes/pods.h"
 
 #define LOOK_SECONDS 1.0   /* between two looks at whether a pod with a silent hand still lives */
+#define END_SECONDS 10.0   /* for the cluster to say that a container has ended */
 enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to lead nowhere */
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
@@ -44,7 +45,7 @@ static int note_pod(enum kube_change change, const struct tn_json *object, void 
 static int await_running(const struct pods *p, const struct tn_subject *s, struct wait *w,
                          int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     int64_t patience = TN_NEVER;
     struct tn_error why = {0};
 
@@ -91,7 +92,7 @@ static struct tn_hand_client *client_of(const struct pods *p, const struct tn_su
 int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
                     bool *proxied, struct pod_cause *cause, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     struct tn_hand_client *client = client_of(p, s, from, *proxied, err);
     bool chosen = p->host->config->kubernetes.reach != TN_KUBERNETES_AUTO;
     int result = client ? 1 : -1;
@@ -135,17 +136,38 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
 
 /* --- starting --------------------------------------------------------------------------------- */
 
+/* The container executes the hand as soon as it is in: one that ends at once ends the script that
+ * has put it in, too.  What the container says of its end is the cause then. */
+static int bring_hand(const struct pods *p, const struct tn_subject *s, struct wait *w,
+                      bool *proxied, int64_t deadline, struct tn_error *err)
+{
+    const char *image = p->host->config->kubernetes.hand_image;
+    struct tn_error why = {0};
+    struct pod_note note;
+
+    pods_read_note(s, &note);
+    if (((!*note.pod && image && *image) || pods_put_hand(p, s, deadline, &why) == 0) &&
+        (!*note.pod || pods_run_hand(p, s, deadline, &why) == 0))
+        return pods_await_hand(p, s, w->pod, proxied, &w->cause, deadline, err);
+    if (why.code == TN_E_UNSUPPORTED ||
+        why.code == TN_E_DENIED) /* the container had no part in it */
+        return tn_fail(err, why.code, "%s", why.text);
+    int64_t soon = tn_deadline_in(END_SECONDS);
+    if (pods_await_hand(p, s, w->pod, proxied, &w->cause, soon < deadline ? soon : deadline, err) ==
+        0)
+        return 0;
+    return w->cause.status == TN_STATUS_RUNNING ? tn_fail(err, why.code, "%s", why.text) : -1;
+}
+
 /* From a pod that was told to run to one with a hand. */
 int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
                 int64_t deadline, struct tn_error *err)
 {
-    const char *hand_image = p->host->config->kubernetes.hand_image;
     TN_CLEANUP(wait_done) struct wait w = {0};
     bool proxied = pods_by_proxy(p, s);
 
     if (await_running(p, s, &w, deadline, err) < 0 ||
-        (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
-        pods_await_hand(p, s, w.pod, &proxied, &w.cause, deadline, err) < 0) {
+        bring_hand(p, s, &w, &proxied, deadline, err) < 0) {
         place->blame = w.cause.blame;
         return -1;
     }
@@ -160,7 +182,7 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
     struct tn_error why = {0};
 
     plan->network = pod_choose_network(plan->config, plan->subject->spec);
-    if (pods_ensure_policy(p, plan->network, deadline, &why) == 0)
+    if (pods_ensure_policies(p, plan->network, deadline, &why) == 0)
         return 0;
     return tn_fail(err, why.code, "%s%s", why.text,
                    why.code == TN_E_DENIED
@@ -173,13 +195,17 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     const struct tn_subject *s = plan->subject;
-    tn_autofree char *name = pod_name(s->id, "");
-
+    tn_autofree char *name = pods_name(s), *ref = NULL;
+    tn_autojson struct tn_json *object = NULL;
+    struct tn_subject made = *s;
     struct tn_error why = {0};
 
-    if (pods_make_gate(p, plan, deadline, err) < 0 || pod_put_pod(plan, &body, err) < 0)
+    if (pods_make_gate(p, plan, deadline, err) < 0 ||
+        (plan->as == POD_AS_POD && pod_put_pod(plan, &body, err) < 0))
         return -1;
-    if (pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, &why) < 0)
+    if ((plan->as == POD_AS_POD
+             ? pods_make(p, "pods", name, s->id, &body, &object, s->cancel, deadline, &why)
+             : pods_have_made(p, plan, &ref, deadline, &why)) < 0)
         return strstr(why.text, "RuntimeClass")
                    ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
                : strstr(why.text, "PodSecurity") && plan->network == POD_NETWORK_GATED
@@ -189,7 +215,17 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
                              "privileged (%.200s)",
                              why.text)
                    : tn_fail(err, why.code, "%s", why.text);
-    return pods_settle(p, s, place, deadline, err);
+    /* An API server that knows no such volumes leaves that out, and an empty one remains. */
+    const struct tn_json *volumes = tn_json_get(tn_json_get(object, "spec"), "volumes");
+    if (object && pod_mounts_image(plan) && !tn_json_get(pod_find(volumes, "hand"), "image")) {
+        pods_delete(p, "pods", name, pods_uid(object), deadline, NULL);
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "kubernetes.hand_volume: the cluster has no image volumes (feature gate "
+                       "ImageVolume): set it to copy");
+    }
+    if (ref)
+        made.ref = ref;
+    return pods_settle(p, &made, place, deadline, err);
 }
 
 static int choose_storage(struct pods *p, struct pod_plan *plan, int64_t deadline,
@@ -235,6 +271,29 @@ static int note_warm(const struct pods *p, const char *version, struct tn_place 
     return 0;
 }
 
+/* Who may not look at the cluster's classes hears it when the pod is made. */
+static int check_class(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                       struct tn_error *err)
+{
+    const char *name = p->host->config->kubernetes.runtime_class_gvisor;
+    tn_autofree char *target =
+        tn_asprintf("/apis/node.k8s.io/v1/runtimeclasses?fieldSelector=metadata.name%%3D%s", name);
+    tn_autojson struct tn_json *answer = NULL;
+    struct tn_error why = {0};
+
+    if (!tn_config_wants_gvisor(p->host->config, spec))
+        return 0;
+    if (kube_call(p->kube, &(struct kube_call){.target = target}, &answer, deadline, &why) < 0)
+        return why.code == TN_E_DENIED ? 0
+                                       : tn_fail(err, why.code, "isolation gvisor: %s", why.text);
+    return tn_json_count(tn_json_get(answer, "items"))
+               ? 0
+               : tn_fail(err, TN_E_UNSUPPORTED,
+                         "isolation gvisor: the cluster has no RuntimeClass %s "
+                         "(kubernetes.runtime_class_gvisor)",
+                         name);
+}
+
 int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,
                      const char *claim, struct tn_place *place, int64_t deadline,
                      struct tn_error *err)
@@ -248,15 +307,24 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
                             .namespace = p->namespace,
                             .anonymous = s->anonymous,
                             .snapshot = snapshot};
+    struct tn_error why = {0};
 
+    if (s->warm && !pods_may(p->kube, "", "secrets", "", "patch", deadline, &why) && !why.code)
+        return tn_fail(
+            err, TN_E_DENIED,
+            "nobody could claim it from its pool: that needs the right to patch secrets");
     if (pod_check(p->host->config, s->spec, err) < 0 ||
+        pods_check_version(p, s->spec, deadline, err) < 0 ||
+        check_class(p, s->spec, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||
-        choose_storage(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
+        choose_storage(p, &plan, deadline, err) < 0 ||
+        pods_choose_kind(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
         pods_note_use(p, err) < 0 ||
         pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
         return -1;
     plan.owner = pods_uid(secret);
     plan.anonymous = pods_is_anonymous(secret);
+    plan.as = pods_as(secret);
     if (claim && pods_make_snapshot(p, &plan, "-from", claim, deadline, err) < 0)
         return -1;
     if (make_claim(p, &plan, deadline, err) < 0 || pods_start(p, &plan, place, deadline, err) < 0)

@@ -42,7 +42,7 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 {
     const struct pods *p = engine;
     tn_autojson struct tn_json *pod = NULL;
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
 
     if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
         run(p, name, argv, NULL, 0, out, status, deadline, err) < 0)
@@ -78,7 +78,7 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
 {
     const struct pods *p = engine;
     tn_autojson struct tn_json *pod = NULL;
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
 
     if (*path != '/')
         return tn_fail(err, TN_E_INVALID, "put %s: expected the absolute path of a file", path);
@@ -95,10 +95,13 @@ static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
 enum { OTHER_MACHINE = 99, HAND_TRIES = 8 };
 
 /* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
-static int put_hand(const struct pods *p, const char *pod, const char *path, const char *machine,
-                    struct tn_buf *other, int cancel, int64_t deadline, struct tn_error *err)
+static int put_hand(const struct pods *p, const struct tn_subject *s, const char *path,
+                    const char *machine, struct tn_buf *other, int64_t deadline,
+                    struct tn_error *err)
 {
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    tn_autofree char *pod = pods_name(s);
+    struct pod_note note;
     struct stat st;
     int status = 0;
 
@@ -108,12 +111,14 @@ static int put_hand(const struct pods *p, const char *pod, const char *path, con
     if (bytes == MAP_FAILED)
         return tn_fail_errno(err, errno, "%s", path);
     tn_autofree char *size = tn_asprintf("%lld", (long long)st.st_size);
-    const char *const argv[] = {"sh", "-c", takes, "sh", POD_HAND, size, "755", machine, NULL};
+    pods_read_note(s, &note);
+    const char *const argv[] = {"sh", "-c",  takes,   "sh", *note.pod ? POD_POOL_HAND : POD_HAND,
+                                size, "755", machine, NULL};
     struct tn_error why = {0};
     int ms = 0, r = -1;
     /* Doing it twice is doing it once: a connection that was cut is no reason to give up. */
     for (int i = 0; i < HAND_TRIES && r < 0 && (i == 0 || why.code == TN_E_PEER); i++) {
-        if (i > 0 && kube_pause(&ms, 0, cancel, deadline, &why) < 0)
+        if (i > 0 && kube_pause(&ms, 0, s->cancel, deadline, &why) < 0)
             break;
         tn_buf_reset(other);
         r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, &why);
@@ -133,11 +138,10 @@ int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
                   struct tn_error *err)
 {
     tn_autobuf struct tn_buf other = TN_BUF_INIT(OUTPUT_MAX);
-    tn_autofree char *name = pod_name(s->id, "");
     struct utsname here;
 
     uname(&here);
-    int r = put_hand(p, name, p->host->hand, here.machine, &other, s->cancel, deadline, err);
+    int r = put_hand(p, s, p->host->hand, here.machine, &other, deadline, err);
     if (r == 0 && other.len) {
         tn_autofree char *machine =
             tn_strndup(tn_buf_str(&other),
@@ -149,28 +153,54 @@ int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
                           "its node is %s, and there is no hand for that machine: put one at %s, "
                           "or set kubernetes.hand_image",
                           machine, path)
-                : put_hand(p, name, path, machine, &other, s->cancel, deadline, err);
+                : put_hand(p, s, path, machine, &other, deadline, err);
     }
     return r < 0 ? tn_error_context(err, "putting in the hand") : 0;
 }
 
 /* --- logs ------------------------------------------------------------------------------------- */
 
+struct reader {
+    tn_log_fn fn;
+    void *ctx;
+    bool stopped;
+};
+
+static int read_log(const void *bytes, size_t n, void *ctx)
+{
+    struct reader *r = ctx;
+    int stop = r->fn(bytes, n, r->ctx);
+
+    r->stopped = stop != 0;
+    return stop;
+}
+
 int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
               int64_t deadline, struct tn_error *err)
 {
     const struct pods *p = engine;
     tn_autojson struct tn_json *pod = NULL;
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
+    tn_autofree char *before =
+        tn_asprintf("/%s/log?container=" POD_CONTAINER "&previous=true", name);
     tn_autofree char *after =
         tn_asprintf("/%s/log?container=" POD_CONTAINER "%s", name, follow ? "&follow=true" : "");
+    tn_autofree char *previous = pods_target(p, "pods", before);
     tn_autofree char *target = pods_target(p, "pods", after);
+    struct reader reader = {.fn = fn, .ctx = ctx};
     struct tn_error why = {0};
 
     /* Also of one that has ended. */
     if (pods_get(p, "pods", name, s->id, &pod, deadline, &why) == 0 && !pod)
         tn_fail(&why, TN_E_NOT_FOUND, "it has no pod, and what its last one printed is gone");
-    if (!why.code)
+    const struct tn_json *all = tn_json_get(tn_json_get(pod, "status"), "containerStatuses");
+    int64_t restarts = tn_json_int(tn_json_get(pod_find(all, POD_CONTAINER), "restartCount"), 0);
+    /* We never ask for it; where others do, what was printed before comes first. */
+    if (!why.code && restarts > 0 &&
+        kube_stream(p->kube, previous, read_log, &reader, 0, deadline, &why) < 0 &&
+        (why.code == TN_E_NOT_FOUND || why.code == TN_E_INVALID))
+        why = (struct tn_error){0}; /* the node has thrown it away */
+    if (!why.code && !reader.stopped)
         kube_stream(p->kube, target, fn, ctx, 0, deadline, &why);
     /* Whoever follows does so until then. */
     if (!why.code || (follow && why.code == TN_E_TIMEOUT))
@@ -194,7 +224,7 @@ char *pods_address(const struct pods *p, const struct tn_subject *s, const struc
                    bool proxied)
 {
     const char *ip = tn_json_get_str(tn_json_get(pod, "status"), "podIP", "");
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     char digest[TN_PROOF_DIGITS + 1];
 
     if (proxied)
@@ -298,9 +328,9 @@ static int ask_group(const struct pods *p, const char *pod, struct tn_usage *out
     return 0;
 }
 
-/* The metrics API tells of memory, and of processors only what is used at the moment. */
+/* The metrics API tells of memory, and of processors only how many are used at the moment. */
 static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *out,
-                       int64_t deadline)
+                       int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target =
         tn_asprintf("/apis/metrics.k8s.io/v1beta1/namespaces/%s/pods/%s", p->namespace, pod);
@@ -308,12 +338,14 @@ static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *o
     tn_autojson struct tn_json *answer = NULL;
     double bytes;
 
-    if (kube_call(p->kube, &call, &answer, deadline, NULL) < 0)
+    if (kube_call(p->kube, &call, &answer, deadline, err) < 0)
         return -1;
-    const struct tn_json *first = tn_json_at(tn_json_get(answer, "containers"), 0);
-    if (pod_quantity(tn_json_get_str(tn_json_get(first, "usage"), "memory", ""), &bytes) < 0)
-        return -1;
+    const struct tn_json *own = pod_find(tn_json_get(answer, "containers"), POD_CONTAINER);
+    const struct tn_json *usage = tn_json_get(own, "usage");
+    if (pod_quantity(tn_json_get_str(usage, "memory", ""), &bytes) < 0)
+        return tn_fail(err, TN_E_PEER, "it does not tell of the sandbox");
     out->memory = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+    pod_quantity(tn_json_get_str(usage, "cpu", ""), &out->cpus);
     return 0;
 }
 
@@ -321,14 +353,20 @@ int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out, s
 {
     const struct pods *p = engine;
     int64_t deadline = tn_deadline_in(CALL_SECONDS);
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pods_name(s);
     tn_autojson struct tn_json *pod = NULL;
+    struct tn_error group = {0}, metrics = {0};
 
     *out = TN_USAGE_UNKNOWN;
     if (pods_must_run(p, s, &pod, deadline, err) < 0)
         return -1;
     /* The group knows more; without a shell inside there are the metrics, if at all. */
-    return ask_group(p, name, out, deadline, err) == 0 || ask_metrics(p, name, out, deadline) == 0
-               ? 0
-               : -1;
+    if ((ask_group(p, name, out, deadline, &group) == 0 && out->memory >= 0) ||
+        ask_metrics(p, name, out, deadline, &metrics) == 0)
+        return 0;
+    return tn_fail(
+        err, metrics.code,
+        "what it uses is not known: neither inside (%.200s) nor to the cluster's metrics "
+        "API (%.200s)",
+        group.code ? group.text : "no control group is shown there", metrics.text);
 }

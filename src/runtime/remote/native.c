@@ -267,6 +267,7 @@ static int usage(const struct remote *r, const char *id, struct tn_usage *out, i
         .disk = tn_json_int(tn_json_get(now, "disk"), -1),
         .cpu_seconds = tn_json_double(tn_json_get(now, "cpu_seconds"), -1),
         .processes = tn_json_int(tn_json_get(now, "processes"), -1),
+        .cpus = tn_json_double(tn_json_get(now, "cpus"), 0),
     };
     return 0;
 }

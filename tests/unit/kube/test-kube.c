@@ -382,6 +382,13 @@ static void test_lists(void **state)
               true);
     assert_string_equal(tn_buf_str(&told), "Mb2 Dc3 Ac4 Da1 S ");
     assert_string_equal(kube_feed_version(f), "9");
+    tn_buf_reset(&told);
+    kube_feed_each(f, note, &told);
+    assert_string_equal(tn_buf_str(&told), "Ab2 Ac4 ");
+    assert_null(kube_feed_get(f, "", "a"));
+    tn_autojson struct tn_json *known = kube_feed_get(f, "", "b");
+    assert_string_equal(tn_json_get_str(tn_json_get(known, "metadata"), "resourceVersion", ""),
+                        "8");
     kube_feed_free(f);
 }
 

@@ -493,6 +493,7 @@ static int do_usage(const struct tn_json *q, int64_t deadline, struct tn_jw *w,
     tn_jw_kint(w, "disk", usage.disk);
     tn_jw_kdouble(w, "cpu_seconds", usage.cpu_seconds);
     tn_jw_kint(w, "processes", usage.processes);
+    tn_jw_kdouble(w, "cpus", usage.cpus);
     return 0;
 }
 

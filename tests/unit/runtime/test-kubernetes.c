@@ -86,6 +86,17 @@ static const struct {
      "\"h:1\",\"state\":{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"m\"}}}]}}",
      TN_STATUS_ERROR, TN_E_NOT_FOUND, 0, false,
      "the hand's image (kubernetes.hand_image) h:1: ErrImagePull: m"},
+    {"{\"spec\":{\"volumes\":[{\"name\":\"hand\",\"image\":{\"reference\":\"h:1\"}}]},\"status\":{"
+     "\"phase\":\"Pending\",\"containerStatuses\":[{\"name\":\"runtime\",\"image\":\"box:1\",\"state\":"
+     "{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"pull h:1\"}}}]}}",
+     TN_STATUS_ERROR, TN_E_NOT_FOUND, 0, false,
+     "the hand's image (kubernetes.hand_image) h:1: ErrImagePull: pull h:1"},
+    /* the box's own, whose name has that of the hand's in it */
+    {"{\"spec\":{\"volumes\":[{\"name\":\"hand\",\"image\":{\"reference\":\"h:1\"}}]},\"status\":{"
+     "\"phase\":\"Pending\",\"containerStatuses\":[{\"name\":\"runtime\",\"image\":\"x/h:1\",\"state\":"
+     "{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"pull \\\"x/h:1\\\"\"}}}]}}",
+     TN_STATUS_ERROR, TN_E_NOT_FOUND, TN_BLAME_IMAGE, false,
+     "image x/h:1: ErrImagePull: pull \"x/h:1\""},
     /* a gate that ends beside it comes back; before it has begun it is the end */
     {"{\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.0.9\",\"initContainerStatuses\":[{"
      "\"name\":\"gate\",\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]," RUNS "}}",
@@ -428,7 +439,7 @@ static void test_what_cannot_be(void **state)
          TN_E_UNSUPPORTED},
         {"{\"network\":\"none\",\"allow\":[\"x.org\"]}", "allow: the network none of a pod has no",
          TN_E_UNSUPPORTED},
-        {"{\"network\":\"allow\",\"ask\":true}", "ask: a pod cannot", TN_E_UNSUPPORTED},
+        {"{\"ask\":true}", "ask: the network open of a pod has no", TN_E_UNSUPPORTED},
         {"{\"user\":\"alice\"}", "user alice", TN_E_UNSUPPORTED},
         {"{\"gpus\":\"all\"}", "gpus all", TN_E_UNSUPPORTED},
         {"{\"volumes\":[\"/etc:/x\"]}", "volumes: /etc:/x", TN_E_UNSUPPORTED},
@@ -566,14 +577,36 @@ static void test_wrong_settings_are_named(void **state)
 
 static void test_policies_are_json(void **state)
 {
-    for (int i = POD_NETWORK_NONE; i <= POD_NETWORK_OPEN; i++) {
-        tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_MANIFEST_MAX);
-        tn_autojson struct tn_json *tree = NULL;
-        pod_put_policy(i, &out);
-        assert_int_equal(tn_json_parse(tn_buf_str(&out), out.len, &tree, NULL), 0);
-        has(tree, "spec|ingress|0", "{\"ports\":[{\"port\":8080}]}");
-        assert_int_equal(tn_json_count(tn_json_get(tn_json_get(tree, "spec"), "egress")),
-                         i == POD_NETWORK_NONE ? 0 : 2);
+    static const char *const names[][4] = {
+        [POD_NETWORK_NONE] = {"tendon-none", "tendon-hand"},
+        [POD_NETWORK_OPEN] = {"tendon-open", "tendon-hand", "tendon-people"},
+        [POD_NETWORK_GATED] = {"tendon-hand", "tendon-people"},
+    };
+
+    char first[] = "203.0.113.0/24", second[] = "2600:1f14::/36", *nets[] = {first, second};
+    const struct tn_str_list near = {.items = nets, .count = 2};
+
+    for (int i = POD_NETWORK_NONE; i <= POD_NETWORK_GATED; i++) {
+        const char *name;
+        size_t n = 0;
+        do {
+            tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_MANIFEST_MAX);
+            tn_autojson struct tn_json *tree = NULL;
+            name = pod_put_policy(i, n, &near, &out);
+            if (!names[i][n]) {
+                assert_null(name);
+                break;
+            }
+            assert_string_equal(name, names[i][n]);
+            bool open = strcmp(name, "tendon-open") == 0;
+            assert_int_equal(
+                strstr(tn_buf_str(&out), "\"224.0.0.0/4\",\"203.0.113.0/24\"]") != NULL, open);
+            assert_int_equal(strstr(tn_buf_str(&out), ",\"2600:1f14::/36\"]") != NULL, open);
+            assert_int_equal(tn_json_parse(tn_buf_str(&out), out.len, &tree, NULL), 0);
+            assert_int_equal(tn_json_count(tn_json_get(tn_json_get(tree, "spec"), "policyTypes")),
+                             1);
+            n++;
+        } while (name);
     }
 }
 
