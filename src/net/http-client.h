@@ -27,7 +27,7 @@ typedef int (*tn_http_lines_fn)(const char *address, bool refused, struct tn_buf
                                 int64_t deadline, struct tn_error *err);
 void tn_http_client_lines_by(struct tn_http_client *c, tn_http_lines_fn lines);
 /* Whoever waits to send, or for an answer, stops (TN_E_TIMEOUT) once that descriptor, which is
- * borrowed, is readable. */
+ * borrowed, is readable; a socket: once its peer has closed it. */
 void tn_http_client_cancel_by(struct tn_http_client *c, int fd);
 /* On a connected socket (owned from now on); it cannot reconnect. */
 struct tn_http_client *tn_http_client_from_fd(int fd);

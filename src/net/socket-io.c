@@ -18,15 +18,26 @@ enum { COPY_BYTES = 32 * 1024, SENDFILE_BYTES = 1 << 20 };
 
 #define INTEREST TN_SECOND /* a peer that spoke and takes nothing for so long wants no more */
 
+/* What a descriptor does that ends a wait: whoever is at the other end of a socket may send more. */
+static short ending(int fd)
+{
+    int type;
+    socklen_t n = sizeof type;
+
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 ? POLLRDHUP : POLLIN;
+}
+
 int net_poll(int fd, short events, const struct net_wait *wait)
 {
-    struct pollfd p[] = {{.fd = fd, .events = events}, {.fd = wait->cancel, .events = POLLIN}};
+    struct pollfd p[] = {{.fd = fd, .events = events}, {.fd = wait->cancel}};
     int64_t deadline = wait->deadline;
 
     if (wait->each != TN_NEVER) {
         int64_t soon = tn_now() + wait->each;
         deadline = soon < deadline ? soon : deadline;
     }
+    if (wait->cancel > 0)
+        p[1].events = ending(wait->cancel);
     int r;
     do
         r = poll(p, wait->cancel > 0 ? 2 : 1, tn_poll_ms(deadline));

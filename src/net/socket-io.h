@@ -12,7 +12,8 @@
 struct net_wait {
     int64_t each;
     int64_t deadline;
-    int cancel; /* a descriptor that ends the wait as soon as it is readable; 0: none */
+    int cancel; /* ends the wait: a socket once its peer has closed, any other descriptor once it is
+                   readable; 0: none */
 };
 
 /* Waits until fd is ready for the poll events (an error or hangup counts as ready).  What it is

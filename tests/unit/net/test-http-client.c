@@ -540,6 +540,32 @@ static void test_sending_is_cancelled(void **state)
     close(pair[1]);
 }
 
+/* A client whose answer is being made may have sent more; only when it has gone nobody waits. */
+static void test_a_socket_cancels_when_it_is_closed(void **state)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    int pair[2], user[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, user), 0);
+    assert_int_equal(write(user[1], "more", 4), 4);
+    for (int gone = 0; gone < 2; gone++) {
+        struct tn_error err = {0};
+        if (gone)
+            close(user[1]);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        struct tn_http_client *c = tn_http_client_from_fd(pair[0]);
+        tn_http_client_cancel_by(c, user[0]);
+        const struct tn_http_call call = {.target = "/",
+                                          .deadline = tn_deadline_in(gone ? 60 : 0.2)};
+        assert_int_equal(tn_http_client_call(c, &call, &out, &err), -1);
+        assert_int_equal(err.code, TN_E_TIMEOUT);
+        assert_int_equal(tn_now() < call.deadline, gone);
+        tn_http_client_free(c);
+        close(pair[1]);
+    }
+    close(user[0]);
+}
+
 static void test_bad_requests(void **state)
 {
     static const struct tn_http_call calls[] = {
@@ -601,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_streamed_requests),
         cmocka_unit_test(test_a_stream_is_not_repeated),
         cmocka_unit_test(test_sending_is_cancelled),
+        cmocka_unit_test(test_a_socket_cancels_when_it_is_closed),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_targets_that_climb),
     };
