@@ -170,6 +170,7 @@ static void tell_process_limit(struct tn_session *s, struct tn_shell_result *r)
         tn_buf_printf(&r->suffix, TN_TEXT_PROCESS_LIMIT, (long long)s->process_limit_met);
     s->before_delivery.process_limit_met = s->process_limit_met;
     s->process_limit_met = 0;
+    s->process_limit.looked = 0; /* words that come from now on are of something else */
 }
 
 void session_report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent,
