@@ -53,8 +53,9 @@ def test_code_interpreter(service, tmp_path):
     tell(service, tmp_path, sdk("daytona"), HERE / "daytona_story.py", "interpreter")
 
 
-@pytest.mark.parametrize("version", ["daytona", "daytona-0.24", "javascript"])
-def test_language_servers(jail_works, tmp_path, version):
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24"])
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_language_servers(jail_works, tmp_path, language, version):
     """Those of npm, in a sandbox that has them."""
     if not shutil.which("node"):
         pytest.skip("node is not installed")
@@ -65,14 +66,15 @@ volumes = ["{servers}:/opt/servers:ro"]
 env = {{PATH = "/opt/servers/node_modules/.bin:/usr/local/bin:/usr/bin:/bin"}}
 """
     service = Service(tmp_path / "service", config=config).start()
-    if version == "javascript":
-        tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "servers")
+    if language == "javascript":
+        tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers(version), "servers")
     else:
         tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", "language_servers")
     service.finish()
 
 
-def test_javascript(service, tmp_path):
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24"])
+def test_javascript(service, tmp_path, version):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "kernels" if has_kernels() else "")
+    tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers(version), "kernels" if has_kernels() else "")

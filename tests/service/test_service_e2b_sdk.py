@@ -41,11 +41,12 @@ def test_mcp_gateway(service, version):
     tell(service, sdk(version), HERE / "e2b_story.py", "gateway", HERE.parent / "mcp/servers/fixture.py")
 
 
-def test_mcp_gateway_javascript(jail_works, tmp_path):
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_mcp_gateway_javascript(jail_works, tmp_path, version):
     """A published server, and the published client."""
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    sdks, servers = peers("e2b"), peers("mcp")
+    sdks, servers = peers(version), peers("mcp")
     service = Service(tmp_path, config=f'[template.published]\nvolumes = ["{servers}:{servers}:ro"]\n').start()
     tell(service, "node", HERE / "e2b_gateway.mjs", sdks, servers)
     service.finish()
@@ -64,10 +65,11 @@ def test_python_of_today(service, story):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", story)
 
 
-def test_templates_javascript(service):
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_templates_javascript(service, version):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, "node", HERE / "e2b_templates.mjs", peers("e2b"))
+    tell(service, "node", HERE / "e2b_templates.mjs", peers(version))
 
 
 def test_other_rules_of_the_network(service):
@@ -101,7 +103,8 @@ def test_code_interpreter_javascript(service, kernels):
     tell(service, "node", HERE / "e2b_interpreter.mjs", peers("e2b"))
 
 
-def test_javascript(service):
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_javascript(service, version):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, "node", HERE / "e2b_story.mjs", peers("e2b"))
+    tell(service, "node", HERE / "e2b_story.mjs", peers(version))

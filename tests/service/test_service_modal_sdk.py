@@ -46,7 +46,8 @@ def test_python_of_files_that_are_open(service):
     tell(service, sdk("modal-1.1"), HERE / "modal_story.py", "open_files")
 
 
-def test_javascript(service):
+@pytest.mark.parametrize("version", ["modal", "modal-0.3"])
+def test_javascript(service, version):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, "node", HERE / "modal_story.mjs", peers("modal"))
+    tell(service, "node", HERE / "modal_story.mjs", peers(version))

@@ -43,8 +43,8 @@ def test_python_newest(service, story):
     tell(service, sdk("runloop"), HERE / "runloop_story.py", story)
 
 
-@pytest.mark.parametrize("protocol", ["http2", "http1"])
-def test_typescript(service, protocol):
+@pytest.mark.parametrize("version, protocol", [("runloop", "http2"), ("runloop", "http1"), ("runloop-0.44", "http1")])
+def test_typescript(service, version, protocol):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, "node", HERE / "runloop_story.mjs", peers("runloop"), protocol)
+    tell(service, "node", HERE / "runloop_story.mjs", peers(version), protocol)
