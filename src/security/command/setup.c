@@ -34,6 +34,18 @@ static bool is_defined(const struct walker *w, const char *name)
     return false;
 }
 
+/* Whether a program begins with a search path of its own. */
+static bool takes_path(const struct tn_call *c)
+{
+    for (const struct tn_call_assign *a = c->assigns; a && c->argc; a = a->next)
+        if (strcmp(a->name, "PATH") == 0)
+            return true;
+    for (size_t i = 1; i < c->argc && listed("env sudo doas", c->name); i++)
+        if (strncmp(c->argv[i].text, "PATH=", strlen("PATH=")) == 0)
+            return true;
+    return false;
+}
+
 /* Whether the text changes where programs are found, but for directories that installers use. */
 static bool is_misled(const struct walker *w, const struct place *at)
 {
@@ -42,7 +54,7 @@ static bool is_misled(const struct walker *w, const struct place *at)
     const char *text, *entry;
 
     for (const struct tn_call *c = w->calls->first; c; c = c->next)
-        if (listed("hash enable", c->name) && c->argc > 2)
+        if ((listed("hash enable", c->name) && c->argc > 2) || takes_path(c))
             return true;
     if (!vars_touched(at->vars, "PATH"))
         return false;
