@@ -207,6 +207,7 @@ struct tn_service_options {
     struct tn_str_list origins; /* web pages of others that may call it */
     char *preview_domain;       /* "localhost": PORT-ID.localhost */
     bool public_previews;       /* tenants may open ports to everybody */
+    char *tcp_ports;            /* "30000-30099", for sandboxes; NULL: any, on loopback alone */
     bool open_metrics;          /* /metrics needs no key */
 
     /* What tenants may ask for; an administrator may have anything. */
@@ -220,6 +221,7 @@ struct tn_service_options {
 
     int64_t max_sandboxes;     /* that run at a time; over it the oldest is paused */
     int64_t max_secrets;       /* of a tenant; 0: any number */
+    int64_t max_tcp_ports;     /* of a tenant; 0: none */
     int64_t max_starts;        /* creations at a time; the rest waits in line; 0: by cores */
     double start_seconds;      /* for a sandbox to start, time in line included */
     double idle_pause_seconds; /* unused for so long: paused; 0: never */

@@ -9,6 +9,7 @@
 #include "service/audit.h"
 #include "service/box-internal.h"
 #include "service/clock.h"
+#include "service/tcp-ports.h"
 #include "service/timing.h"
 #include "service/watch.h"
 
@@ -435,6 +436,8 @@ void box_tell(struct box *b)
     box_save(b);
     if (news)
         watchers_tell(b->s->watchers, b->tenant, b->names.id);
+    if (news)
+        tcp_ports_changed(b->s->tcp, b->names.id);
 }
 
 void box_audit(struct box *b, const struct caller *who, const char *what,

@@ -30,6 +30,7 @@ struct tn_service {
     struct asks *asks;         /* asks.h: connections that wait */
     struct hook *hook;         /* confirm.h */
     struct volumes *volumes;   /* volume.h: how much is in them */
+    struct tcp_ports *tcp;     /* tcp-ports.h */
 };
 
 /* Routes of each surface; service.c lists the tables. */

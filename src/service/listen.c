@@ -250,6 +250,33 @@ char *doors_url(const struct doors *d)
     return tn_buf_take(&url);
 }
 
+int doors_listen(const struct doors *d, int *port, bool named, struct tn_error *err)
+{
+    struct tn_listen_address at = {.kind = TN_LISTEN_TCP, .port = *port};
+    union place place = {0};
+    size_t i = 0;
+
+    while (i < d->count && (place = place_of(d->list[i].fd)).any.sa_family != AF_INET &&
+           place.any.sa_family != AF_INET6)
+        i++;
+    if (i == d->count)
+        return tn_fail(err, TN_E_INVALID, "TCP ports: the service itself has no address with one");
+    if (!named && !is_local(d->list[i].fd))
+        return tn_fail(err, TN_E_INVALID,
+                       "TCP ports: beyond this machine only those of service.tcp_ports are opened, "
+                       "and it names none");
+    bool v4 = place.any.sa_family == AF_INET;
+    inet_ntop(place.any.sa_family,
+              v4 ? (const void *)&place.v4.sin_addr : (const void *)&place.v6.sin6_addr, at.host,
+              sizeof at.host);
+    int fd = tn_listen_open(&at, err);
+    if (fd >= 0) {
+        place = place_of(fd);
+        *port = ntohs(place.any.sa_family == AF_INET ? place.v4.sin_port : place.v6.sin6_port);
+    }
+    return fd;
+}
+
 /* --- closing ------------------------------------------------------------------------------- */
 
 void doors_shut(struct doors *d, int64_t deadline)

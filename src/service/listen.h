@@ -20,6 +20,10 @@ int doors_serve(struct doors *d, struct tn_http_server *http, struct tn_error *e
 /* What a person can open: "https://127.0.0.1:7171"; the caller frees it. */
 char *doors_url(const struct doors *d);
 bool doors_tls(const struct doors *d);
+/* Another listening descriptor on the first address with a port: *port, or where that is 0 one that
+ * the kernel chooses, told there.  TN_E_CONFLICT: it is taken.  Beyond loopback only those that the
+ * operator has named are opened, else TN_E_INVALID. */
+int doors_listen(const struct doors *d, int *port, bool named, struct tn_error *err);
 
 /* Lets nobody in any more; the addresses stay open, so that clients wait in their backlog.  The
  * handshakes under way end first, at most until the deadline. */

@@ -29,16 +29,19 @@
 #include "service/proxy.h"
 #include "service/purses.h"
 #include "service/steward.h"
+#include "service/tcp-ports.h"
 #include "service/volume.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
 #define HANDSHAKES_SECONDS 1.0 /* that may still end when nobody new is let in */
 #define STOP_SECONDS 5.0       /* for each step after the drain */
+#define TCP_SECONDS 11.0       /* and for who dials into a sandbox that is frozen meanwhile */
 #define STOP_ALL_SECONDS 60.0  /* for the sandboxes, when they are to be stopped too */
 #define KEPT_SECONDS 30.0
 enum { KEPT_EACH = 4, KEPT_ALL = 512 }; /* connections to hands */
 enum { OTHER_FILES = 1024, MOST_SHARES = 64 };
+enum { TCP_CONNECTIONS = 256 }; /* through ports of sandboxes */
 enum { STACK = 256 * 1024, HEADER_BYTES = 32 * 1024 };
 
 /* One a line: who adds a surface touches one line. */
@@ -182,6 +185,20 @@ static int open_audit(struct tn_service *s, const char *state, struct tn_error *
     return 0;
 }
 
+/* Where there are few descriptors there are as many times fewer connections: without one left, not
+ * even health could be told.  A connection that is passed on needs two. */
+static int connection_share(void)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    rlim_t wanted = 2 * SERVICE_CONNECTIONS + OTHER_FILES;
+    int share = 1;
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    while (share < MOST_SHARES && files.rlim_cur < wanted / (rlim_t)share)
+        share *= 2;
+    return share;
+}
+
 /* Sandboxes and what looks after them; from here on things happen by themselves. */
 static int open_boxes(struct tn_service *s, struct tn_error *err)
 {
@@ -189,6 +206,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     s->queue = queue_new(s->options);
     s->desks = desks_new();
     s->volumes = volumes_new();
+    s->tcp = tcp_ports_new(s, TCP_CONNECTIONS / connection_share());
     s->kept = tn_http_kept_new(KEPT_EACH, KEPT_ALL, KEPT_SECONDS);
     s->boxes = boxes_new(s, err);
     if (!s->boxes)
@@ -203,21 +221,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     hook_tell_again(s->hook);
     boxes_begin(s->boxes);
     volumes_begin(s);
-    return e2b_builds_begin(s, err) || blobs_begin(s, err) ? -1 : 0;
-}
-
-/* Where there are few descriptors there are as many times fewer connections: without one left, not
- * even health could be told.  A connection that is passed on needs two. */
-static int connection_share(void)
-{
-    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
-    rlim_t wanted = 2 * SERVICE_CONNECTIONS + OTHER_FILES;
-    int share = 1;
-
-    getrlimit(RLIMIT_NOFILE, &files);
-    while (share < MOST_SHARES && files.rlim_cur < wanted / (rlim_t)share)
-        share *= 2;
-    return share;
+    return e2b_builds_begin(s, err) || blobs_begin(s, err) || tcp_ports_begin(s->tcp, err) ? -1 : 0;
 }
 
 static int open_http(struct tn_service *s, struct tn_error *err)
@@ -294,7 +298,8 @@ struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_servi
 
 int tn_service_check(const struct tn_service_options *options, struct tn_error *err)
 {
-    return hosts_check(options, err) < 0 || bounds_check(options, err) < 0
+    return hosts_check(options, err) < 0 || bounds_check(options, err) < 0 ||
+                   tcp_ports_check(options, err) < 0
                ? -1
                : doors_check(options, err);
 }
@@ -331,7 +336,8 @@ static bool send_away(struct tn_service *s)
 /* Nobody works with boxes, builds, steward and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
-    if (!asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
+    if (!tcp_ports_end(s->tcp, tn_deadline_in(TCP_SECONDS)) ||
+        !asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
         !hook_end(s->hook, tn_deadline_in(STOP_SECONDS)) ||
         !health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
         !steward_end(s->steward, tn_deadline_in(STOP_SECONDS)))
@@ -347,6 +353,7 @@ static void free_boxes(struct tn_service *s)
     tn_runtime_follow(s->rt, NULL, NULL);
     builds_free(s->builds);
     boxes_free(s->boxes, 0);
+    tcp_ports_free(s->tcp);
     steward_free(s->steward);
     asks_free(s->asks);
     hook_free(s->hook);

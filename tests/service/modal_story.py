@@ -3,8 +3,10 @@
 import hashlib
 import http.client
 import pathlib
+import socket
 import sys
 import tempfile
+import threading
 import time
 
 import modal
@@ -287,6 +289,49 @@ def openhands():
     attached = modal.Sandbox.from_id(sb.object_id)
     assert attached.tunnels()[8000].url == tunnel.url
     attached.terminate()
+
+
+SPEAKS_FIRST = """import socketserver as s
+class Lines(s.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b'hello\\n')
+        for line in self.rfile:
+            self.wfile.write(line.upper())
+        self.wfile.write(b'bye\\n')
+s.ThreadingTCPServer(('127.0.0.1', 9000), Lines).serve_forever()"""
+
+
+def greeted(address):
+    """A connection to it, and its file, once the server inside is there."""
+    deadline = time.monotonic() + 60
+    while True:
+        connection = socket.create_connection(address, timeout=30)
+        lines = connection.makefile("rb")
+        if lines.readline() == b"hello\n":
+            return connection, lines
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def raw_tcp():
+    """A server that speaks no HTTP, and speaks first."""
+    sb = box("python3", "-c", SPEAKS_FIRST, unencrypted_ports=[9000], encrypted_ports=[8000], timeout=600)
+    tunnels = sb.tunnels()
+    fails(lambda: tunnels[8000].tcp_socket, modal.exception.InvalidError)
+    first, lines = greeted(tunnels[9000].tcp_socket)
+    second, others = greeted(tunnels[9000].tcp_socket)
+    second.sendall(b"other\n")
+    large = b"x" * (1 << 20) + b"\n"
+    sender = threading.Thread(target=first.sendall, args=(large * 4,))
+    sender.start()
+    assert [lines.readline() == large.upper() for _ in range(4)] == [True] * 4
+    sender.join(60)
+    first.shutdown(socket.SHUT_WR)
+    assert lines.read() == b"bye\n" and others.readline() == b"OTHER\n"
+    assert modal.Sandbox.from_id(sb.object_id).tunnels()[9000].tcp_socket == tunnels[9000].tcp_socket
+    sb.terminate()
+    assert others.read() == b""
+    fails(lambda: socket.create_connection(tunnels[9000].tcp_socket, timeout=30), ConnectionRefusedError)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "service/bounds.h"
 #include "service/modal/modal.h"
 #include "service/openhands.h"
+#include "service/tcp-ports.h"
 
 enum { SPEC_MAX = 256 << 10 };
 #define USUAL_SECONDS 300.0
@@ -22,10 +23,18 @@ static int check_wish(struct modal_call *c, const Modal__Sandbox *d, struct tn_e
                      (d->resources->gpu_config->count || d->resources->gpu_config->gpu_type)},
         {"more than 32 ports", d->open_ports && d->open_ports->n_ports > MODAL_PORTS_MAX},
     };
+    size_t plain = 0;
 
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (absent[i].wanted)
             return tn_fail(err, TN_E_INVALID, "%s: not served here", absent[i].what);
+    for (size_t i = 0; d->open_ports && i < d->open_ports->n_ports; i++) {
+        if (!d->open_ports->ports[i]->port || d->open_ports->ports[i]->port > 65535)
+            return tn_fail(err, TN_E_INVALID, "a port is a number from 1 to 65535");
+        plain += d->open_ports->ports[i]->unencrypted;
+    }
+    if (tcp_ports_allow(c->s->tcp, c->who->tenant, plain, err))
+        return -1;
     for (size_t i = 0; i < d->n_mount_ids; i++) {
         autoblob struct blob mount = {0};
         if (modal_find_mount(c, d->mount_ids[i], &mount, err))
@@ -314,6 +323,7 @@ static struct box *create(struct modal_call *c, const struct wish *want, int *an
     if (native_audit(c->x, c->s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : err))
         *answered = MODAL_ANSWERED;
     else if (b && surface_await(b, c->s->options->start_seconds + MODAL_START_MORE, err) == 0 &&
+             modal_open_ports(c, b, want->d, err) == 0 &&
              start_entrypoint(c, b, want->d, &image, err) == 0)
         return TN_TAKE_PTR(b);
     if (b)

@@ -132,6 +132,9 @@ struct tn_json *modal_tag_words(Modal__Tag *const *tags, size_t n, struct tn_err
 
 /* Answers a request for the host of a tunnel. */
 bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+/* Opens what a new sandbox wants for unencrypted_ports (tcp-ports.h). */
+int modal_open_ports(struct modal_call *c, struct box *b, const Modal__Sandbox *d,
+                     struct tn_error *err);
 
 /* --- files for them (mounts.c) --------------------------------------------------------------- */
 

@@ -3,11 +3,33 @@
 #include "service/modal/modal.h"
 #include "service/preview-host.h"
 #include "service/proxy.h"
+#include "service/tcp-ports.h"
 
 static void tunnel_key(const struct tn_service *s, const char *id, char out[SURFACE_TUNNEL])
 {
     snprintf(out, SURFACE_TUNNEL, "%s", id);
     surface_token(s, "modal-tunnel", id, out + strlen(id));
+}
+
+/* By which the client has reached this service: its ports are there, too.  The caller's. */
+static char *host_of(const char *url)
+{
+    const char *at = strstr(url, "://");
+
+    at = at ? at + 3 : url;
+    return *at == '[' ? tn_strndup(at + 1, strcspn(at + 1, "]"))
+                      : tn_strndup(at, strcspn(at, ":/"));
+}
+
+/* Those that the client wants without TLS are bytes both ways. */
+int modal_open_ports(struct modal_call *c, struct box *b, const Modal__Sandbox *d,
+                     struct tn_error *err)
+{
+    for (size_t i = 0; d->open_ports && i < d->open_ports->n_ports; i++)
+        if (d->open_ports->ports[i]->unencrypted &&
+            tcp_ports_open(c->s->tcp, b, (int)d->open_ports->ports[i]->port, err) < 0)
+            return -1;
+    return 0;
 }
 
 /* Clients make "https://HOST:PORT" of it themselves. */
@@ -26,6 +48,8 @@ static int sandbox_tunnels(struct modal_call *c, const void *request, struct tn_
     box_look(b, &v);
     const struct tn_json *ports = tn_json_get(modal_record(&v), "ports");
     tn_autofree char *base = base_url(c->x);
+    tn_autofree char *address = host_of(base);
+    bool failed = false;
     tunnel_key(c->s, v.id, key);
     for (size_t i = 0; i < tn_json_count(ports) && i < MODAL_PORTS_MAX; i++) {
         const struct tn_json *one = tn_json_at(ports, i);
@@ -45,18 +69,22 @@ static int sandbox_tunnels(struct modal_call *c, const void *request, struct tn_
             *colon = '\0';
         row->host = hosts[i] = host;
         free(url);
-        if (tn_json_bool(tn_json_get(one, "plain"), false)) {
-            row->unencrypted_host = host;
-            row->has_unencrypted_port = true;
-            row->unencrypted_port = row->port;
-        }
         out.n_tunnels++;
+        int plain = 0;
+        if (tn_json_bool(tn_json_get(one, "plain"), false) &&
+            (plain = tcp_ports_open(c->s->tcp, b, (int)port, err)) < 0) {
+            failed = true;
+            break;
+        }
+        row->unencrypted_host = plain ? address : NULL;
+        row->has_unencrypted_port = plain;
+        row->unencrypted_port = (uint32_t)plain;
     }
     out.tunnels = all;
     result.has_status = true;
     result.status = MODAL_SUCCESS;
     out.result = &result;
-    int sent = modal_send(c, &out, err);
+    int sent = failed ? -1 : modal_send(c, &out, err);
     for (size_t i = 0; i < out.n_tunnels; i++)
         free(hosts[i]);
     return sent;

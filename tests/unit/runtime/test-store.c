@@ -490,6 +490,8 @@ static void test_leases_of_the_version_before(void **state)
                                        "DROP TABLE recipe",
                                        "DROP TABLE recipe_tag",
                                        "DROP TABLE blob",
+                                       "DROP TRIGGER tcp_port_gone",
+                                       "DROP TABLE tcp_port",
                                        "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
