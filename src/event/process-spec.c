@@ -86,16 +86,23 @@ void tn_process_spec_command(const struct tn_process_spec *spec, struct tn_buf *
 /* --- what makes sense ------------------------------------------------------------------------ */
 
 /* TENDON_HAND marks what the hand has started, so that it is found when the hand was killed. */
-static int check_variable(const char *name, struct tn_json *value, void *ctx)
+int tn_process_check_name(const char *name, struct tn_error *err)
+{
+    if (!*name || *name == '-' || strchr(name, '=') || strlen(name) > NAME_MAX_BYTES)
+        return tn_fail(err, TN_E_INVALID, "env: '%.60s' cannot be the name of a variable", name);
+    if (strcmp(name, "TENDON_HAND") == 0)
+        return tn_fail(err, TN_E_INVALID, "env: TENDON_HAND is the hand's own");
+    return 0;
+}
+
+int tn_process_check_variable(const char *name, struct tn_json *value, void *ctx)
 {
     struct tn_error *err = ctx;
     size_t n = 0;
     const char *text = tn_json_str(value, &n);
 
-    if (!*name || *name == '-' || strchr(name, '=') || strlen(name) > NAME_MAX_BYTES)
-        return tn_fail(err, TN_E_INVALID, "env: '%.60s' cannot be the name of a variable", name);
-    if (strcmp(name, "TENDON_HAND") == 0)
-        return tn_fail(err, TN_E_INVALID, "env: TENDON_HAND is the hand's own");
+    if (tn_process_check_name(name, err))
+        return -1;
     if (!text || strlen(text) != n)
         return tn_fail(err, TN_E_INVALID, "env: %.60s: expected a text without NUL", name);
     return 0;
@@ -116,7 +123,7 @@ static int check(const struct tn_process_spec *spec, struct tn_buf *command, str
         return tn_fail(err, TN_E_INVALID, "columns, rows: expected 0 to %d", SIZE_MAX_CELLS);
     if (!(spec->seconds >= 0 && spec->seconds <= SECONDS_MAX))
         return tn_fail(err, TN_E_INVALID, "seconds: expected 0 to %.0f", SECONDS_MAX);
-    if (tn_json_each(spec->env, check_variable, err))
+    if (tn_json_each(spec->env, tn_process_check_variable, err))
         return -1;
     tn_process_spec_command(spec, command);
     if (!tn_buf_ok(command))

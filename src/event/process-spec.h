@@ -40,6 +40,10 @@ void tn_process_spec_done(struct tn_process_spec *spec);
 /* The words "NAME=value program args..." as a shell would be given them; quoted where need be. */
 void tn_process_spec_command(const struct tn_process_spec *spec, struct tn_buf *out);
 
+/* Whether that can be the name of a variable, and a member the variable; ctx is the error. */
+int tn_process_check_name(const char *name, struct tn_error *err);
+int tn_process_check_variable(const char *name, struct tn_json *value, void *ctx);
+
 /* A `run` action that starts it (in uninitialised memory; the caller ends it), where the hand gets
  * so many seconds for the start.  -1 with TN_E_INVALID: the spec makes no sense; there is nothing
  * to end then. */

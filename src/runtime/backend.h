@@ -105,8 +105,9 @@ enum tn_ability {
     TN_CAN_ISOLATE = 1 << 5,
     TN_CAN_IMAGE = 1 << 6, /* takes an image */
     TN_CAN_NETWORK_NONE = 1 << 7,
-    TN_CAN_GVISOR = 1 << 8,  /* a kernel of its own */
-    TN_CAN_SECRETS = 1 << 9, /* a gate that puts them in, or somebody elsewhere who has one */
+    TN_CAN_GVISOR = 1 << 8,      /* a kernel of its own */
+    TN_CAN_SECRETS = 1 << 9,     /* a gate that puts them in, or somebody elsewhere who has one */
+    TN_CAN_CHANGE_ENV = 1 << 10, /* a start takes the variables as the spec has them then */
 };
 
 /* One line of `tendon doctor`. */

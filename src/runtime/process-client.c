@@ -15,6 +15,7 @@ enum {
     ANSWER_MAX = 8 << 20, /* a list of all; a command line has at most 256 KiB */
     TARGET_MAX = 4096,
     BODY_MAX = 4096,
+    ENV_MAX = 1 << 20,
     PIECE = 64 << 10,
     FRAME_MAX = 2 << 20, /* the hand sends 32 KiB at a time, and the status in the end */
     INPUT_PIECE = 256 << 10,
@@ -561,4 +562,31 @@ int tn_process_remove(struct tn_process_client *c, const char *which, int64_t de
     tn_autobuf struct tn_buf answer = answer_buf(c);
 
     return ask(c, "DELETE", which, "", NULL, &answer, deadline, err);
+}
+
+int tn_process_change_env(struct tn_process_client *c, const struct tn_json *unset,
+                          const struct tn_json *set, int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = {.max = ENV_MAX, .purse = c->purse}, answer = answer_buf(c);
+    struct tn_jw w = tn_jw(&body);
+
+    tn_jw_object(&w);
+    if (unset) {
+        tn_jw_key(&w, "unset");
+        tn_jw_tree(&w, unset);
+    }
+    if (set) {
+        tn_jw_key(&w, "set");
+        tn_jw_tree(&w, set);
+    }
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&body))
+        return tn_fail(err, TN_E_TOO_LARGE, "env: more than %d KiB", ENV_MAX >> 10);
+    const struct tn_http_call request = {.method = "POST",
+                                         .target = "/v1/environment",
+                                         .type = "application/json",
+                                         .body = tn_buf_str(&body),
+                                         .body_len = body.len,
+                                         .deadline = deadline};
+    return call(c, &request, &answer, err);
 }

@@ -122,6 +122,10 @@ int tn_process_close_input(struct tn_process_client *c, const char *which, int64
 /* TN_E_CONFLICT: it has no terminal. */
 int tn_process_resize(struct tn_process_client *c, const char *which, int64_t columns, int64_t rows,
                       int64_t deadline, struct tn_error *err);
+/* Variables of processes that are started from now on: an array of names that are gone and an
+ * object of texts that are there; each may be NULL. */
+int tn_process_change_env(struct tn_process_client *c, const struct tn_json *unset,
+                          const struct tn_json *set, int64_t deadline, struct tn_error *err);
 /* To its process group; signal 1 to 64.  TN_E_GONE: it has ended. */
 int tn_process_signal(struct tn_process_client *c, const char *which, int signal, int64_t deadline,
                       struct tn_error *err);

@@ -69,6 +69,8 @@ struct tn_subject tn_sandbox_subject(const struct tn_sandbox *sb);
 int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err);
 /* What others did to it meanwhile.  TN_E_NOT_FOUND when it is gone. */
 int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err);
+/* Writes that into the store as its spec; the caller has its lock and checked it. */
+int tn_sandbox_keep_spec(struct tn_sandbox *sb, const struct tn_spec *spec, struct tn_error *err);
 /* Its lock, under which the handle is up to date; -1. */
 int tn_sandbox_hold(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
 /* The process that its hand ends with; pid 0 where the backend knows none. */

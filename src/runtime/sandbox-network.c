@@ -17,7 +17,7 @@
 
 #define LET_SECONDS 20.0 /* what is done late was let through all the same */
 
-enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, SPEC_MAX = 1 << 20, TOLD_MAX = 1024 };
+enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, TOLD_MAX = 1024 };
 
 /* The rules of its gate, or NULL; *network is what it has. */
 static const struct tn_str_list *rules_of(const struct tn_sandbox *sb, const char **network)
@@ -227,17 +227,6 @@ static int change_list(const struct tn_str_list *old, const struct tn_rules_chan
     return 0;
 }
 
-static char *spec_text(const struct tn_spec *spec)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
-    struct tn_jw w = tn_jw(&text);
-
-    tn_jw_object(&w);
-    tn_spec_to_json(spec, &w);
-    tn_jw_object_end(&w);
-    return tn_buf_ok(&text) ? tn_buf_take(&text) : NULL;
-}
-
 static int check(const struct tn_sandbox *sb, const struct tn_spec *spec, struct tn_error *err)
 {
     if (tn_spec_check(spec, err))
@@ -257,20 +246,16 @@ static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, const char *
                  int64_t deadline, struct tn_error *err)
 {
     tn_autojson struct tn_json *told = ask_gate(sb, deadline);
-    tn_autofree char *text = spec_text(spec);
     struct tn_subject subject = tn_sandbox_subject(sb);
-    struct tn_store *store = sb->rt->store;
 
-    if (!text)
-        return tn_fail(err, TN_E_TOO_LARGE, "too many rules");
     if (told && !runs_as(told, network))
         return tn_fail(err, TN_E_CONFLICT, "it was started with the network %.20s: stop it first",
                        tn_json_get_str(told, "network", ""));
     subject.spec = spec;
-    if (tn_store_spec(store, sb->id, text, err))
+    if (tn_sandbox_keep_spec(sb, spec, err))
         return -1;
     if (told && sb->backend->reload(sb->engine, &subject, deadline, err)) {
-        tn_store_spec(store, sb->id, sb->record.spec, NULL);
+        tn_store_spec(sb->rt->store, sb->id, sb->record.spec, NULL);
         return -1;
     }
     return tn_sandbox_reload(sb, err);

@@ -200,6 +200,11 @@ extern const struct tn_fields tn_rules_change_fields; /* {"allow": [...], "deny"
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
                             int64_t deadline, struct tn_error *err);
 
+/* These variables (an object, borrowed) instead of those of its spec: what its hand and shells have
+ * from the next start on.  TN_E_UNSUPPORTED where a start does not look at them. */
+int tn_sandbox_change_env(struct tn_sandbox *sb, struct tn_json *env, int64_t deadline,
+                          struct tn_error *err);
+
 /* Connections of it that no rule allows and that wait (spec.ask), as the backend has them. */
 int tn_sandbox_listen(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
 int tn_sandbox_let(struct tn_sandbox *sb, const char *host, int64_t port, bool allowed,

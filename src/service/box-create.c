@@ -375,7 +375,10 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     struct box_wish inherited = *wish;
     struct box *child = box_new(b->s);
 
-    inherited.spec = b->spec; /* borrowed, with labels, variables and volumes of its own */
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    inherited.spec = v.spec; /* borrowed, with labels, variables and volumes of its own */
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;
     inherited.template = b->template;

@@ -97,7 +97,8 @@ struct box {
     int pidfd;                 /* of its hand, or -1: box-end.c */
     struct box *next_unserved; /* under work_lock */
 
-    pthread_mutex_t row; /* keeps the writes of its row in order; taken before lock */
+    pthread_mutex_t row;       /* keeps the writes of its row in order; taken before lock */
+    pthread_mutex_t variables; /* over a change of spec.env, with its hand; taken before row */
 };
 
 struct boxes {
@@ -172,6 +173,8 @@ void boxes_use(struct boxes *all, const char *tenant, const struct box *but, str
 /* Inside a transaction. */
 int box_insert(struct tn_db *db, struct box *b, struct tn_error *err);
 void box_save(struct box *b);
+/* That one instead of the spec of its row; the caller holds row. */
+int row_spec(struct box *b, const struct tn_spec *spec, struct tn_error *err);
 /* JSON text on the heap; NULL when it is too large for a row. */
 char *row_json(const struct tn_json *json);
 int box_erase_row(struct box *b, struct tn_error *err);

@@ -27,6 +27,18 @@ char *row_json(const struct tn_json *json)
     return tn_buf_ok(&text) ? tn_buf_take(&text) : NULL;
 }
 
+int row_spec(struct box *b, const struct tn_spec *spec, struct tn_error *err)
+{
+    tn_autofree char *text = spec_text(spec);
+
+    if (!text)
+        return tn_fail(err, TN_E_TOO_LARGE, "the spec is larger than %u MiB", MAX_JSON >> 20);
+    return tn_db_run(b->s->db, err, "UPDATE box SET spec = ? WHERE id = ?", "tt", text,
+                     b->names.id) < 0
+               ? -1
+               : 0;
+}
+
 int box_insert(struct tn_db *db, struct box *b, struct tn_error *err)
 {
     tn_autofree char *spec = spec_text(&b->spec);

@@ -38,6 +38,7 @@ struct box *box_new(struct tn_service *s)
     tn_spec_init(&b->spec);
     pthread_mutex_init(&b->lock, NULL);
     pthread_mutex_init(&b->row, NULL);
+    pthread_mutex_init(&b->variables, NULL);
     tn_cond_init(&b->changed);
     b->order = 1; /* what it was made for, or what the last service was at */
     b->last_action = -1;
@@ -72,6 +73,7 @@ void box_release(struct box *b)
     tn_close(b->pidfd);
     pthread_mutex_destroy(&b->lock);
     pthread_mutex_destroy(&b->row);
+    pthread_mutex_destroy(&b->variables);
     pthread_cond_destroy(&b->changed);
     free(b);
 }
@@ -321,7 +323,7 @@ void box_look(struct box *b, struct box_view *out)
         .template = b->template,
         .runtime = b->runtime,
         .image = b->spec.image,
-        .spec = b->spec,
+        .spec = b->spec, /* borrowed, but for its variables */
         .created = b->created,
         .resource_factor = b->resource_factor,
         .timeout_how = b->timeout_how,
@@ -330,6 +332,7 @@ void box_look(struct box *b, struct box_view *out)
     pthread_mutex_lock(&b->lock);
     out->name = tn_strdup_or_null(b->name);
     out->metadata = b->metadata ? tn_json_copy(b->metadata) : NULL;
+    out->spec.env = b->spec.env ? tn_json_copy(b->spec.env) : NULL;
     out->expires = b->expires;
     out->idle_pause = or_options(b->idle_pause, b->s->options->idle_pause_seconds);
     out->idle_stop = or_options(b->idle_stop, b->s->options->idle_stop_seconds);
@@ -358,6 +361,7 @@ void box_view_done(struct box_view *v)
     free(v->session_key);
     free(v->name);
     tn_json_free(v->metadata);
+    tn_json_free(v->spec.env);
     free(v->reason);
     free(v->isolation);
     free(v->last_action_text);

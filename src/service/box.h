@@ -56,8 +56,9 @@ struct box_wish {
     struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
 };
 
-/* A consistent look at a box, until box_view_done.  spec is shared by all who look: read it, copy
- * it (tn_spec_copy), never take a reference to a part of it (tn_json_ref). */
+/* A consistent look at a box, until box_view_done.  spec, but for its env, is shared by all
+ * who look: read it, copy it (tn_spec_copy), never take a reference to a part of it (tn_json_ref).
+ */
 struct box_view {
     struct box *box; /* holds what does not change */
     char id[11];
@@ -196,6 +197,11 @@ int box_may_start(struct box *b, struct tn_error *err);
  * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */
 int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
                      struct tn_error *err);
+/* Other variables for what is started in it from now on, and after a stop: an array of names that
+ * are gone, then an object of texts; each may be NULL.  What its runtime or its image gives is gone
+ * until the next start alone.  TN_E_UNSUPPORTED where the runtime cannot keep them. */
+int box_change_env(struct box *b, const struct tn_json *unset, const struct tn_json *set,
+                   struct tn_error *err);
 /* Whether that caller (NULL: whoever made the box) may give it that rule. */
 int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err);
 /* Connections of it that no rule allows and that wait: as tn_sandbox_let and tn_sandbox_let_through

@@ -195,6 +195,12 @@ int process_signal(struct box *b, const char *which, int signal, int64_t deadlin
     TRIP(b, -1, deadline, err, tn_process_signal(v.client, which, signal, deadline, &why));
 }
 
+int process_change_env(struct box *b, const struct tn_json *unset, const struct tn_json *set,
+                       int64_t deadline, struct tn_error *err)
+{
+    TRIP(b, -1, deadline, err, tn_process_change_env(v.client, unset, set, deadline, &why));
+}
+
 int process_remove(struct box *b, const char *which, int64_t deadline, struct tn_error *err)
 {
     TRIP(b, -1, deadline, err, tn_process_remove(v.client, which, deadline, &why));

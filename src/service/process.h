@@ -52,6 +52,8 @@ int process_resize(struct box *b, const char *which, int64_t columns, int64_t ro
                    int64_t deadline, struct tn_error *err);
 int process_signal(struct box *b, const char *which, int signal, int64_t deadline,
                    struct tn_error *err);
+int process_change_env(struct box *b, const struct tn_json *unset, const struct tn_json *set,
+                       int64_t deadline, struct tn_error *err);
 int process_remove(struct box *b, const char *which, int64_t deadline, struct tn_error *err);
 
 #endif

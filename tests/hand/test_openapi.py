@@ -275,6 +275,10 @@ def test_process_routes(api, call):
         return call("POST", "/execute_action", {"action": action}, 200).json
 
     start(["/none/such"])
+    call("POST", "/v1/environment", {"set": {"SOME": "text"}, "unset": ["OTHER"]}, 204)
+    call("POST", "/v1/environment", {"set": []}, 422)
+    call("POST", "/v1/environment", {"set": {"A=B": "x"}}, 400)
+    call("POST", "/v1/environment", {"unset": ["A"] * 4097}, 413)
     path = f"/v1/processes/{start(['sleep', '60'], stdin=True)['extras']['metadata']['process']}"
     call("GET", "/v1/processes", status=200)
     call("GET", "/v1/processes?pty=x", status=422)

@@ -153,6 +153,36 @@ def commands():
     sandbox.delete()
 
 
+def environment():
+    if not hasattr(sdk.Sandbox, "update_env"):
+        return
+    client = Daytona()
+    sandbox = client.create(CreateSandboxFromSnapshotParams(env_vars={"A": "1", "GONE": "x"}))
+    process = sandbox.process
+    sandbox.update_env({"A": "2", "B": "with spaces"}, unset=["GONE"])
+
+    def holds(session):
+        process.create_session(session)
+        told = "echo $A-$B-${GONE-none}"
+        assert process.exec(told).result == "2-with spaces-none\n"
+        assert process.execute_session_command(session, SessionExecuteRequest(command=told)).stdout == "2-with spaces-none\n"
+        assert process.code_run("import os; print(os.environ['B'], 'GONE' in os.environ)").result == "with spaces False\n"
+
+    holds("s1")
+    seen = []
+    pty = process.create_pty_session("p1", pty_size=sdk.PtySize(rows=24, cols=80))
+    pty.send_input("echo $A-${GONE-none}; exit\n")
+    pty.wait(on_data=seen.append, timeout=60)
+    assert b"2-none" in b"".join(seen), seen
+    sandbox.refresh_data()
+    assert (sandbox.env["A"], sandbox.env["B"]) == ("2", "with spaces") and "GONE" not in sandbox.env
+    sandbox.stop()
+    sandbox.start()
+    holds("s2")
+    raises(sandbox.update_env, {"no name": "x"})
+    sandbox.delete()
+
+
 def sessions():
     client = Daytona()
     sandbox = client.create()

@@ -55,6 +55,55 @@ def test_errors_have_the_vendors_shape(service, alice, box):
 # --- life ----------------------------------------------------------------------------------------
 
 
+def test_other_variables(service, alice, bob):
+    made = create(alice, env={"A": "1", "GONE": "x"})
+    tools, path = Toolbox(alice, made), f"/api/toolbox/{made['id']}/env"
+    told = "echo $A-$B-${GONE-none}"
+    alice.post(path, {"set": {"A": "2", "B": "b"}, "unset": ["GONE", "NEVER"]}).ok()
+    assert tools.output(told) == "2-b-none\n"
+    alice.post(path, {"set": {"GONE": "back"}, "unset": ["GONE"]}).ok()  # names go first
+    assert tools.output(told) == "2-b-back\n"
+    alice.post(path, {}).ok()
+    for body in (
+        {"set": []}, {"set": {"A": 1}}, {"set": {"A": None}}, {"set": {"": "x"}}, {"set": {"A=B": "x"}}, {"set": {"9": "x"}},
+        {"set": {"A": "nul\0"}}, {"set": {"TENDON_HAND": "x"}}, {"unset": "A"}, {"unset": [1]}, {"unset": [""]}, {"unset": ["A=B"]},
+        {"unset": ["TENDON_HAND"]}, {"unset": ["A"] * 1025}, {"unsetValuePrefix": "x"}, {"unset": ["A"], "set": {"-": "x"}},
+    ):  # fmt: skip
+        assert alice.post(path, body).status == 400, body
+    for body in ({"set": {"A": "x" * (128 << 10)}}, {"set": {f"V{i}": "" for i in range(1025)}}, {"set": {"A": "x" * (2 << 20)}}):
+        assert alice.post(path, body).status in (400, 413), str(body)[:40]
+    assert tools.output(told) == "2-b-back\n"  # nothing of a refused one holds
+    bob.post(path, {"set": {"A": "3"}}).ok(404)
+    service.tenant("alice", "--scope", "read").post(path, {"set": {"A": "3"}}).ok(403)
+    env = alice.get(f"/api/sandbox/{made['id']}").ok().json["env"]
+    assert (env["A"], env["B"], env["GONE"]) == ("2", "b", "back")
+    fork = alice.post(f"/api/sandbox/{made['id']}/fork", {"name": "forked"}).ok().json
+    assert Toolbox(alice, fork).output(told) == "2-b-back\n"
+    for one in (made, fork):
+        alice.delete(f"/api/sandbox/{one['id']}").ok()
+
+
+def test_other_variables_are_kept_and_not_noted(jail_works, tmp_path):
+    service = Service(tmp_path).start()
+    alice = service.tenant("alice")
+    made = create(alice, env={"GONE": "x"})
+    tools = Toolbox(alice, made)
+    tools.output("true")  # its journal is open by now
+    tools.post("/env", {"set": {"MY_TOKEN": "very-secret-value"}, "unset": ["GONE"]}).ok()
+    assert tools.output("echo $MY_TOKEN ${GONE-none}") == "very-secret-value none\n"
+    tools.output("echo told: very-secret-value")
+    journal = json.dumps(alice.get(f"/v1/sandboxes/{made['id']}/events").ok().json)
+    assert "told: " in journal and "very-secret-value" not in journal
+    service.restart()
+    assert tools.output("echo $MY_TOKEN ${GONE-none}") == "very-secret-value none\n"
+    alice.post(f"/api/sandbox/{made['id']}/stop").ok()
+    eventually(lambda: state(alice, made) == "stopped", "it is stopped")
+    alice.post(f"/api/sandbox/{made['id']}/start").ok()
+    eventually(lambda: state(alice, made) == "started", "it is started")
+    assert tools.output("echo $MY_TOKEN ${GONE-none}") == "very-secret-value none\n"
+    service.finish()
+
+
 def test_a_sandbox_has_what_sdks_want(service, box):
     assert box["state"] == "started" and box["name"] == "first" and box["organizationId"] == "alice"
     assert box["labels"] == {"team": "blue"} and box["env"]["X"] == "1" and box["env"]["HOME"] == "/home/daytona"

@@ -27,6 +27,10 @@ void tn_processes_close(struct tn_processes *all);
 /* Forgets all of them; the children have been ended by then. */
 void tn_processes_free(struct tn_processes *all);
 
+/* Other variables for those that are started from now on, instead of the ones of the options: names
+ * that are gone (an array), then an object of texts; each may be NULL.  All or nothing. */
+int tn_processes_change_env(struct tn_processes *all, const struct tn_json *unset,
+                            const struct tn_json *set, struct tn_error *err);
 /* Starts it by the deadline; the caller unrefs it.  TN_E_BUSY: too many run. */
 struct tn_process *tn_processes_start(struct tn_processes *all, const struct tn_process_spec *spec,
                                       int64_t deadline, struct tn_error *err);

@@ -4,12 +4,19 @@
 #include "base/clock.h"
 #include "hand/process/process-internal.h"
 
-enum { RUNNING_MAX = 64, ENDED_MAX = 64, ENDED_BYTES = 16 << 20 };
+enum {
+    RUNNING_MAX = 64,
+    ENDED_MAX = 64,
+    ENDED_BYTES = 16 << 20,
+    ENV_BYTES = 1 << 20,
+    NAMES_MAX = 4096
+};
 #define ENDED_SECONDS 600.0
 
 struct tn_processes {
-    struct tn_process_options options;
+    struct tn_process_options options; /* its env: under the lock */
     pthread_mutex_t lock;
+    char **env;               /* the options' after a change, or NULL */
     struct tn_process *first; /* the oldest; each is a reference */
     size_t starting;
     bool closing;
@@ -89,7 +96,93 @@ void tn_processes_free(struct tn_processes *all)
     while (all->first)
         forget(&all->first);
     pthread_mutex_destroy(&all->lock);
+    tn_agent_env_free(all->env);
     free(all);
+}
+
+/* --- their variables -------------------------------------------------------------------------- */
+
+static size_t count_of(char *const *env)
+{
+    size_t count = 0;
+
+    while (env[count])
+        count++;
+    return count;
+}
+
+static char **copy_env(char *const *env, size_t more)
+{
+    char **copy = tn_calloc(count_of(env) + more + 1, sizeof *copy);
+
+    for (size_t i = 0; env[i]; i++)
+        copy[i] = tn_strdup(env[i]);
+    return copy;
+}
+
+/* The last one takes its place. */
+static void drop(char **env, const char *name)
+{
+    size_t n = strlen(name), count = count_of(env);
+
+    for (size_t i = 0; i < count;) {
+        if (strncmp(env[i], name, n) != 0 || env[i][n] != '=') {
+            i++;
+            continue;
+        }
+        free(env[i]);
+        env[i] = env[--count];
+        env[count] = NULL;
+    }
+}
+
+static int put(const char *name, struct tn_json *value, void *ctx)
+{
+    char **env = ctx;
+
+    drop(env, name);
+    env[count_of(env)] = tn_asprintf("%s=%s", name, tn_json_str(value, NULL));
+    return 0;
+}
+
+static int check_env(const struct tn_json *unset, const struct tn_json *set, struct tn_error *err)
+{
+    if (tn_json_count(unset) > NAMES_MAX || tn_json_count(set) > NAMES_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE, "env: expected at most %d names", NAMES_MAX);
+    for (size_t i = 0; i < tn_json_count(unset); i++) {
+        const char *name = tn_json_str(tn_json_at(unset, i), NULL);
+        if (!name)
+            return tn_fail(err, TN_E_INVALID, "unset: expected names");
+        if (tn_process_check_name(name, err))
+            return -1;
+    }
+    return tn_json_each(set, tn_process_check_variable, err) ? -1 : 0;
+}
+
+int tn_processes_change_env(struct tn_processes *all, const struct tn_json *unset,
+                            const struct tn_json *set, struct tn_error *err)
+{
+    size_t bytes = 0;
+
+    if (check_env(unset, set, err))
+        return -1;
+    pthread_mutex_lock(&all->lock);
+    char **env = copy_env(all->options.env, tn_json_count(set));
+    for (size_t i = 0; i < tn_json_count(unset); i++)
+        drop(env, tn_json_str(tn_json_at(unset, i), NULL));
+    tn_json_each(set, put, env);
+    for (size_t i = 0; env[i]; i++)
+        bytes += strlen(env[i]) + 1;
+    if (bytes <= ENV_BYTES) {
+        char **old = all->env;
+        all->options.env = all->env = env;
+        env = old;
+    }
+    pthread_mutex_unlock(&all->lock);
+    tn_agent_env_free(env);
+    return bytes <= ENV_BYTES
+               ? 0
+               : tn_fail(err, TN_E_TOO_LARGE, "env: more than %d KiB in all", ENV_BYTES >> 10);
 }
 
 /* --- starting --------------------------------------------------------------------------------- */
@@ -114,7 +207,13 @@ struct tn_process *tn_processes_start(struct tn_processes *all, const struct tn_
 {
     if (enter(all, err))
         return NULL;
-    struct tn_process *p = process_new(&all->options, spec, deadline, err);
+    pthread_mutex_lock(&all->lock);
+    struct tn_process_options options = all->options;
+    char **env = copy_env(options.env, 0); /* somebody may change them meanwhile */
+    pthread_mutex_unlock(&all->lock);
+    options.env = env;
+    struct tn_process *p = process_new(&options, spec, deadline, err);
+    tn_agent_env_free(env);
     if (p && process_begin(p, err)) {
         tn_process_unref(p);
         p = NULL;

@@ -299,10 +299,30 @@ static void delete_process(struct tn_http_exchange *x, void *ctx)
     tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
+static void post_environment(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err = {0};
+
+    if (tn_v1_body(x, &body))
+        return;
+    const struct tn_json *set = tn_json_get(body, "set"), *unset = tn_json_get(body, "unset");
+    if ((set && tn_json_type(set) != TN_JSON_OBJECT) ||
+        (unset && tn_json_type(unset) != TN_JSON_ARRAY))
+        tn_http_reply_detail(x, 422, "expected an object set and an array unset");
+    else if (tn_processes_change_env(hand->processes, unset, set, &err))
+        tn_http_reply_error(x, &err);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
+}
+
 #define ONE "/v1/processes/{id}"
 const struct tn_route tn_routes_processes[] = {
     {"GET", "/v1/processes", list_processes,
      "all processes, the oldest first; with ?pty=no those without a terminal", 0},
+    {"POST", "/v1/environment", post_environment,
+     "{set, unset}: variables of processes that are started from now on", 0},
     {"GET", ONE, get_process, "one process; with ?wait=SECONDS when it has ended", 0},
     {"DELETE", ONE, delete_process, "kills and forgets it", 0},
     {"GET", ONE "/output", get_output,

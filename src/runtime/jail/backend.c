@@ -129,7 +129,7 @@ const struct tn_backend tn_backend_jail = {
     .summary = "a sandbox of this machine's kernel: namespaces, limits, layers; nothing to install",
     .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_LIMIT | TN_CAN_ISOLATE |
                  TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_SUSPEND | TN_CAN_GVISOR |
-                 TN_CAN_SECRETS,
+                 TN_CAN_SECRETS | TN_CAN_CHANGE_ENV,
     .open = open_engine,
     .close = close_engine,
     .check = jail_check,

@@ -57,7 +57,7 @@ static int check(const struct tn_host *host, const struct tn_spec *spec, struct 
 const struct tn_backend tn_backend_local = {
     .name = "local",
     .summary = "processes of this machine, without isolation",
-    .abilities = TN_CAN_PAUSE | TN_CAN_STOP,
+    .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_CHANGE_ENV,
     .open = open_local,
     .close = tn_process_close,
     .check = check,

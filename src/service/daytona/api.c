@@ -179,7 +179,7 @@ static void bury(struct tn_http_exchange *x, struct box *b)
 
     box_look(b, &v);
     v.goal = BOX_GONE;
-    v.spec.env = NULL; /* borrowed; who asks may be a key that only reads */
+    tn_json_free(TN_TAKE_PTR(v.spec.env)); /* who asks may be a key that only reads */
     daytona_put(x, &w, &v);
     pthread_mutex_lock(&graves_lock);
     struct grave *g = &graves[next_grave++ % GRAVES];

@@ -262,7 +262,48 @@ static void code_run(struct daytona_call *c)
         answer(c, &spec, true);
 }
 
+/* --- variables of all of them ----------------------------------------------------------------- */
+
+enum { ENV_BODY_MAX = 1 << 20, UNSET_MAX = 1024 };
+
+static bool is_list_of_texts(const struct tn_json *list)
+{
+    for (size_t i = 0; i < tn_json_count(list); i++)
+        if (tn_json_type(tn_json_at(list, i)) != TN_JSON_STRING)
+            return false;
+    return tn_json_type(list) == TN_JSON_ARRAY;
+}
+
+/* A member of the body, NULL when it is absent or null. */
+static const struct tn_json *given(const struct tn_json *body, const char *name)
+{
+    const struct tn_json *value = tn_json_get(body, name);
+
+    return value && tn_json_type(value) != TN_JSON_NULL ? value : NULL;
+}
+
+static void post_env(struct daytona_call *c)
+{
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err = {0};
+
+    if (surface_body(c->x, ENV_BODY_MAX, &body))
+        return;
+    const struct tn_json *set = given(body, "set"), *unset = given(body, "unset");
+    if (set && tn_json_type(set) != TN_JSON_OBJECT)
+        daytona_fail(c->x, 400, NULL, "set: expected an object of texts");
+    else if (unset && (!is_list_of_texts(unset) || tn_json_count(unset) > UNSET_MAX))
+        daytona_fail(c->x, 400, NULL, "unset: expected at most %d names", UNSET_MAX);
+    else if (given(body, "unsetValuePrefix"))
+        daytona_fail(c->x, 400, NULL, "unsetValuePrefix is not served here");
+    else if (box_change_env(c->b, unset, set, &err))
+        reply_error(c->x, &err);
+    else
+        tn_http_reply(c->x, 200, "application/json", "{\"message\":\"Environment updated\"}", 33);
+}
+
 const struct daytona_row daytona_process_rows[] = {
+    {"POST", "env", post_env, NULL},
     {"POST", "process/execute", execute, NULL},
     {"POST", "process/code-run", code_run, NULL},
     {0},
