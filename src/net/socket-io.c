@@ -18,7 +18,7 @@ enum { COPY_BYTES = 32 * 1024, SENDFILE_BYTES = 1 << 20 };
 
 #define INTEREST TN_SECOND /* a peer that spoke and takes nothing for so long wants no more */
 
-/* What a descriptor does that ends a wait: whoever is at the other end of a socket may send more. */
+/* What ends a wait: of a socket its closing, since its peer may send more before. */
 static short ending(int fd)
 {
     int type;

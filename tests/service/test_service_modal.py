@@ -672,8 +672,11 @@ def test_a_tcp_port_ends_with_its_key_and_its_time(service, image):
     one = create_tcp(dora, image, 9000)
     late = create(dora, image, (7, 3), (20, [(1, [(1, 9000), (2, 1)])]))[0]
     ports = [tcp(dora, box)[9000] for box in (one, late)]
+    host = text(unpack(dora.call("SandboxGetTunnels", [(1, late)]).one[2][0]), 1)
     eventually(lambda: echoes(ports[0]), "the server inside")
     eventually(lambda: is_closed(ports[1]), "its time is over")
+    assert service.stranger(headers={"Host": f"{host}:{service.port}"}).get("/").status == 401
+    assert service.client().get(f"/v1/sandboxes/{late[3:]}").ok().json["state"] in ("paused", "stopped")
     with socket.create_connection(("127.0.0.1", ports[0]), timeout=60) as connection:
         connection.sendall(b"line\n")
         assert connection.recv(5) == b"line\n"

@@ -104,6 +104,7 @@ static bool is_open(const struct box_view *v, int port)
 bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x)
 {
     char key[SURFACE_TUNNEL], wanted[SURFACE_TUNNEL];
+    Modal__Result end = MODAL__RESULT__INIT;
     autoview struct box_view v = {0};
     int port;
 
@@ -117,6 +118,8 @@ bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x)
     if (!modal_is_sandbox(&v) || !is_open(&v, port) || *tn_http_target(x) != '/' ||
         !tn_same_secret(key, wanted))
         return false; /* of somebody else, who says so */
+    if (modal_result(&v, &end) && end.status == MODAL_TIMEOUT)
+        return false; /* whoever comes late does not wake it */
     if (surface_enter(x, b, v.key_id))
         proxy_to_port(x, b, port, tn_http_target(x), NULL);
     return true;
