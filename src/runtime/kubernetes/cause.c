@@ -243,6 +243,7 @@ void pod_cause(const struct tn_json *pod, struct pod_cause *out)
         fail(out, TN_E_BUSY, TN_BLAME_NONE, "no node of the cluster can run it",
              tn_json_get_str(unplaced, "message", ""));
         out->patient = true;
+        out->volume = strstr(tn_json_get_str(unplaced, "message", ""), "unbound immediate") != NULL;
     } else if (runs && *tn_json_get_str(status, "podIP", "")) {
         out->status = TN_STATUS_RUNNING;
     }

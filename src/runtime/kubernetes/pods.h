@@ -122,7 +122,8 @@ struct pod_cause {
     enum tn_status status; /* never MISSING; ERROR: it ended, or will never run */
     enum tn_code code;     /* of an ERROR */
     enum tn_blame blame;
-    bool patient; /* an ERROR that others may mend: no node has room */
+    bool patient; /* an ERROR that others may mend: no node has room, */
+    bool volume;  /* or its volume is still being made */
     char *reason; /* one printable line, on the heap; or NULL */
 };
 void pod_cause_done(struct pod_cause *c);

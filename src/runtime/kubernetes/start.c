@@ -14,7 +14,8 @@ enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to le
 struct wait {
     struct pod_cause cause;
     struct tn_json *pod; /* as it was told last */
-    bool patient;        /* whoever waits knows that no node has room */
+    bool patient;        /* whoever waits knows that no node has room, */
+    bool volume;         /* or that there is no volume yet */
     bool gone;
 };
 
@@ -37,11 +38,12 @@ static int note_pod(enum kube_change change, const struct tn_json *object, void 
     pod_cause(object, &w->cause);
     tn_json_free(w->pod);
     w->pod = tn_json_copy(object);
-    return w->cause.patient != w->patient || (!w->patient && w->cause.status != TN_STATUS_STARTING);
+    return w->cause.patient != w->patient || w->cause.volume != w->volume ||
+           (!w->patient && w->cause.status != TN_STATUS_STARTING);
 }
 
 /* Until the container runs.  A pod for which no node has room may wait for one a while: others end,
- * and clusters grow. */
+ * and clusters grow.  Who makes volumes takes his time. */
 static int await_running(const struct pods *p, const struct tn_subject *s, struct wait *w,
                          int64_t deadline, struct tn_error *err)
 {
@@ -58,11 +60,14 @@ static int await_running(const struct pods *p, const struct tn_subject *s, struc
         }
         if (w->gone)
             return tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
-        if (w->cause.patient && r == 0 && !w->patient)
-            patience = tn_deadline_in(p->host->config->kubernetes.schedule_seconds);
-        else if (r < 0)
+        if (r < 0)
             break; /* still no node */
+        if (w->cause.volume)
+            patience = TN_NEVER;
+        else if (w->cause.patient && (!w->patient || w->volume))
+            patience = tn_deadline_in(p->host->config->kubernetes.schedule_seconds);
         w->patient = w->cause.patient;
+        w->volume = w->cause.volume;
     } while (w->patient || w->cause.status == TN_STATUS_STARTING);
     if (w->cause.status == TN_STATUS_RUNNING)
         return 0;

@@ -56,6 +56,7 @@ static void test_quantities(void **state)
     "{\"name\":\"runtime\",\"state\":{\"terminated\":{" more "}}}]}}"
 #define FAILED(more) "{\"status\":{\"phase\":\"Failed\"," more "}}"
 
+#define UNBOUND "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
 static const struct {
     const char *pod;
     enum tn_status status;
@@ -134,6 +135,9 @@ static const struct {
     {"{\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":"
      "\"False\",\"reason\":\"Unschedulable\",\"message\":\"0/1 nodes\"}]}}",
      TN_STATUS_ERROR, TN_E_BUSY, 0, true, "no node of the cluster can run it: 0/1 nodes"},
+    {"{\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":"
+     "\"False\",\"reason\":\"Unschedulable\",\"message\":\"" UNBOUND "\"}]}}",
+     TN_STATUS_ERROR, TN_E_BUSY, 0, true, "no node of the cluster can run it: " UNBOUND},
     {"{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"status\":{\"phase\":"
      "\"Running\",\"podIP\":\"10.1.0.9\"," RUNS "}}",
      TN_STATUS_ERROR, TN_E_PEER, 0, false, "its pod is being deleted"},
@@ -150,6 +154,7 @@ static void test_causes(void **state)
         assert_int_equal(cause.code, causes[i].code);
         assert_int_equal(cause.blame, causes[i].blame);
         assert_int_equal(cause.patient, causes[i].patient);
+        assert_int_equal(cause.volume, strstr(causes[i].pod, UNBOUND) != NULL);
         assert_int_equal(!cause.reason, !causes[i].reason);
         if (cause.reason)
             assert_string_equal(cause.reason, causes[i].reason);
