@@ -163,11 +163,11 @@ static const char blob_orders[] =
 /* e2b/snapshot.c: the box that a template is a snapshot of; NULL: it was built */
 static const char recipe_sources[] = "ALTER TABLE recipe ADD COLUMN source TEXT;";
 
-/* service/tcp-ports.c: ports of this machine that lead to a port of a box; until: its time-out */
+/* service/tcp-ports.c: ports of this machine that lead to a port of a box */
 static const char tcp_ports[] =
     "CREATE TABLE tcp_port ("
     "  port INTEGER PRIMARY KEY, box TEXT NOT NULL, tenant TEXT NOT NULL,"
-    "  inside INTEGER NOT NULL, until REAL NOT NULL, UNIQUE (box, inside));"
+    "  inside INTEGER NOT NULL, UNIQUE (box, inside));"
     "CREATE INDEX tcp_port_tenant ON tcp_port (tenant);"
     "CREATE TRIGGER tcp_port_gone AFTER DELETE ON box BEGIN"
     "  DELETE FROM tcp_port WHERE box = OLD.id;"

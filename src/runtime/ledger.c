@@ -91,12 +91,12 @@ void tn_ledger_open(struct tn_ledger *l, const struct tn_sandbox_journal *of)
     pthread_mutex_unlock(&l->lock);
 }
 
-void tn_ledger_hide(struct tn_ledger *l, const struct tn_secret *secrets, size_t n)
+int tn_ledger_hide(struct tn_ledger *l, const struct tn_secret *secrets, size_t n,
+                   struct tn_error *err)
 {
     struct tn_stream *journal = journal_of(l);
 
-    if (journal)
-        tn_stream_update_secrets(journal, secrets, n, NULL);
+    return journal ? tn_stream_update_secrets(journal, secrets, n, err) : 0;
 }
 
 int tn_ledger_show(struct tn_ledger *l, const char *text, struct tn_buf *out)

@@ -18,8 +18,9 @@ void tn_ledger_free(struct tn_ledger *l);
 bool tn_ledger_is_open(struct tn_ledger *l);
 /* Notes go into this journal from here on, if it can be opened and none is open. */
 void tn_ledger_open(struct tn_ledger *l, const struct tn_sandbox_journal *of);
-/* What is noted from now on does not show these either. */
-void tn_ledger_hide(struct tn_ledger *l, const struct tn_secret *secrets, size_t n);
+/* What is noted from now on does not show these either.  TN_E_TOO_LARGE: they are too much. */
+int tn_ledger_hide(struct tn_ledger *l, const struct tn_secret *secrets, size_t n,
+                   struct tn_error *err);
 /* Appends text to out as the journal shows it; -1 when there is none. */
 int tn_ledger_show(struct tn_ledger *l, const char *text, struct tn_buf *out);
 

@@ -588,5 +588,8 @@ int tn_process_change_env(struct tn_process_client *c, const struct tn_json *uns
                                          .body = tn_buf_str(&body),
                                          .body_len = body.len,
                                          .deadline = deadline};
-    return call(c, &request, &answer, err);
+    int failed = call(c, &request, &answer, err);
+    return failed && err->code == TN_E_NOT_FOUND
+               ? tn_fail(err, TN_E_UNSUPPORTED, "the hand of this sandbox is older: start it anew")
+               : failed;
 }

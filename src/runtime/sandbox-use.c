@@ -491,7 +491,7 @@ int tn_sandbox_answer(struct tn_sandbox *sb, int64_t id, bool confirm, const cha
 
 void tn_sandbox_hide(struct tn_sandbox *sb, const struct tn_secret *secret)
 {
-    tn_ledger_hide(reach_ledger(sb), secret, 1);
+    tn_ledger_hide(reach_ledger(sb), secret, 1, NULL);
 }
 
 /* --- the backend's own ways ---------------------------------------------------------------- */

@@ -571,15 +571,18 @@ int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct t
 
 /* --- states -------------------------------------------------------------------------------- */
 
-/* The rules of its network are all that changes in the spec of a sandbox that exists. */
-static void take_rules(struct tn_sandbox *sb, const char *text)
+/* The rules of its network and its variables are all that changes in the spec of a sandbox that
+ * exists. */
+static void take_changes(struct tn_sandbox *sb, const char *text)
 {
     struct tn_spec now;
 
     if (read_spec(text, &now, NULL) == 0) {
-        struct tn_str_list old = sb->spec.allow;
+        const struct tn_spec old = sb->spec;
         sb->spec.allow = now.allow;
-        now.allow = old;
+        sb->spec.env = now.env;
+        now.allow = old.allow;
+        now.env = old.env;
     }
     tn_spec_done(&now);
 }
@@ -591,7 +594,7 @@ int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err)
     if (tn_store_find(sb->rt->store, sb->record.id, &now, err))
         return -1;
     if (strcmp(sb->record.spec, now.spec) != 0)
-        take_rules(sb, now.spec);
+        take_changes(sb, now.spec);
     tn_record_done(&sb->record);
     sb->record = now;
     return 0;

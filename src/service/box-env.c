@@ -59,14 +59,30 @@ static int merge(const struct tn_json *old, const struct tn_json *unset, const s
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
-/* Journals do not show what is called a secret, as with those that it was made with. */
-static int hide(const char *name, struct tn_json *value, void *ledger)
-{
-    const struct tn_secret secret = {.name = name, .value = tn_json_str(value, NULL)};
+struct secrets {
+    struct tn_secret *list;
+    size_t count;
+};
 
-    if (tn_names_secret(name) && secret.value && *secret.value)
-        tn_ledger_hide(ledger, &secret, 1);
+static int take_secret(const char *name, struct tn_json *value, void *ctx)
+{
+    struct secrets *all = ctx;
+    const char *text = tn_json_str(value, NULL);
+
+    if (tn_names_secret(name) && text && *text)
+        all->list[all->count++] = (struct tn_secret){.name = name, .value = text};
     return 0;
+}
+
+/* Journals do not show what is called a secret, as with those that it was made with.  One has room
+ * for so many; what was replaced stays, since whoever runs may still print it. */
+static int hide(struct tn_ledger *ledger, const struct tn_json *set, struct tn_error *err)
+{
+    tn_autofree struct tn_secret *list = tn_calloc(tn_json_count(set) + 1, sizeof *list);
+    struct secrets all = {.list = list};
+
+    tn_json_each(set, take_secret, &all);
+    return tn_ledger_hide(ledger, list, all.count, err);
 }
 
 /* The store of the runtime, then the row, then what everybody sees. */
@@ -114,15 +130,19 @@ static int change(struct box *b, const struct tn_json *unset, const struct tn_js
         return tn_fail(err, TN_E_UNSUPPORTED, "%s: variables of a sandbox stay as it was made with",
                        backend->name);
     desk = desk_take(b);
-    tn_json_each(set, hide, desk_ledger(desk, b));
     /* What the hand does not take is not kept; what cannot be kept is told, and asked for again. */
-    return process_change_env(b, unset, set, deadline, err) || keep(b, sb, &wanted, err) ? -1 : 0;
+    return hide(desk_ledger(desk, b), set, err) ||
+                   process_change_env(b, unset, set, deadline, err) || keep(b, sb, &wanted, err)
+               ? -1
+               : 0;
 }
 
 int box_change_env(struct box *b, const struct tn_json *unset, const struct tn_json *set,
                    struct tn_error *err)
 {
-    pthread_mutex_lock(&b->variables);
+    if (pthread_mutex_trylock(&b->variables))
+        return tn_fail(err, TN_E_BUSY, "the variables of sandbox %s are being changed",
+                       b->names.id);
     int result = change(b, unset, set, err);
     pthread_mutex_unlock(&b->variables);
     if (!result)

@@ -323,7 +323,6 @@ void box_look(struct box *b, struct box_view *out)
         .template = b->template,
         .runtime = b->runtime,
         .image = b->spec.image,
-        .spec = b->spec, /* borrowed, but for its variables */
         .created = b->created,
         .resource_factor = b->resource_factor,
         .timeout_how = b->timeout_how,
@@ -332,6 +331,7 @@ void box_look(struct box *b, struct box_view *out)
     pthread_mutex_lock(&b->lock);
     out->name = tn_strdup_or_null(b->name);
     out->metadata = b->metadata ? tn_json_copy(b->metadata) : NULL;
+    out->spec = b->spec; /* borrowed, but for its variables */
     out->spec.env = b->spec.env ? tn_json_copy(b->spec.env) : NULL;
     out->expires = b->expires;
     out->idle_pause = or_options(b->idle_pause, b->s->options->idle_pause_seconds);

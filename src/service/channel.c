@@ -1,5 +1,7 @@
 #include "service/channel.h"
 
+#include <sys/epoll.h>
+
 #include "base/clock.h"
 #include "service/caller.h"
 
@@ -69,17 +71,29 @@ static int hear(struct channel *ch, const char *which)
     return 0;
 }
 
+/* A wait ends when a socket is closed; this is readable when its client says something, too. */
+static int new_ear(int fd)
+{
+    struct epoll_event word = {.events = EPOLLIN | EPOLLRDHUP};
+    tn_autofd int ear = epoll_create1(EPOLL_CLOEXEC);
+
+    return ear < 0 || epoll_ctl(ear, EPOLL_CTL_ADD, fd, &word) < 0 ? -1 : TN_TAKE_FD(ear);
+}
+
 void channel_converse(struct channel *ch, const char *which)
 {
     struct tn_process_follow f = {.beat = BEAT_SECONDS};
+    tn_autofd int ear = new_ear(ch->ws.fd);
     struct tn_error err = {0};
     int r;
 
+    if (ear < 0)
+        return;
     do {
         if (tn_ws_buffered(&ch->ws) && hear(ch, which))
             return;
         err = (struct tn_error){0};
-        r = process_follow(ch->box, which, &f, pass_on, ch, ch->ws.fd, TN_NEVER, &err);
+        r = process_follow(ch->box, which, &f, pass_on, ch, ear, TN_NEVER, &err);
     } while (r < 0 && !ch->over && err.code == TN_E_TIMEOUT && !tn_http_peer_gone(ch->x) &&
              hear(ch, which) == 0);
 }

@@ -18,6 +18,7 @@
 #include "service/front.h"
 #include "service/metrics.h"
 #include "service/pools.h"
+#include "service/tcp-ports.h"
 #include "service/timers.h"
 
 #define USES_SECONDS 1.0 /* a killed service forgets no older use */
@@ -361,6 +362,7 @@ static void *disk_loop(void *arg)
         int64_t next = tn_deadline_in(DISK_SECONDS);
         disk_watch_tick(k->s, &w);
         front_tick(k->s);
+        tcp_ports_tick(k->s->tcp);
         pthread_mutex_lock(&k->lock);
         while (!k->stopping && tn_now() < next)
             doze(k, &k->changed, next);

@@ -14,7 +14,7 @@
 
 #define READY_SECONDS 60.0 /* for the box to be there: a paused one may be woken */
 #define DIAL_SECONDS 10.0  /* to reach its port */
-#define ROW "SELECT port, box, tenant, inside, until FROM tcp_port"
+#define ROW "SELECT port, box, tenant, inside FROM tcp_port"
 enum {
     FULL_MS = 100,      /* without descriptors for clients */
     CHOSEN_TRIES = 100, /* of ports that the kernel chooses, where rows have those that it chose */
@@ -24,17 +24,15 @@ struct port {
     struct port *next;
     int64_t number, inside;
     char box[11], tenant[65];
-    double until; /* its time-out, or 0: at rest after that it has ended */
-    int fd;       /* listens; -1: could not be opened.  Only the thread of all closes it */
-    bool stale;   /* its box may have ended */
+    int fd;     /* listens; -1: could not be opened.  Only the thread of all closes it */
+    bool stale; /* its box may have ended */
 };
 
 struct connection {
     struct connection *next;
     struct tcp_ports *all;
     pthread_t thread;
-    char box[11], tenant[65];
-    double until; /* of its port */
+    char box[11], tenant[65], key[13]; /* key: that made the box, once it was asked for */
     int client, behind, port;
     bool over; /* its thread has nothing more to do but to end */
 };
@@ -119,8 +117,9 @@ int tcp_ports_allow(struct tcp_ports *p, const char *tenant, size_t more, struct
     if (more && most == 0)
         return tn_fail(err, TN_E_INVALID,
                        "unencrypted ports: not served here (service.max_tcp_ports)");
-    if (more && tn_db_each(p->s->db, take_count, &count, err,
-                           "SELECT count(*) FROM tcp_port WHERE tenant = ?", "t", tenant) < 0)
+    if (more && tenant &&
+        tn_db_each(p->s->db, take_count, &count, err,
+                   "SELECT count(*) FROM tcp_port WHERE tenant = ?", "t", tenant) < 0)
         return -1;
     return count + (int64_t)more <= most
                ? 0
@@ -139,7 +138,6 @@ static int take_row(const struct tn_db_row *row, void *ctx)
     *one = (struct port){.next = *list,
                          .number = tn_db_int(row, 0),
                          .inside = tn_db_int(row, 3),
-                         .until = tn_db_double(row, 4),
                          .fd = -1,
                          .stale = true};
     snprintf(one->box, sizeof one->box, "%s", tn_db_text(row, 1));
@@ -180,8 +178,8 @@ static int try_number(struct tcp_ports *p, struct port *one, int number, struct 
 {
     tn_autofd int fd = doors_listen(p->s->doors, &number, number > 0, err);
 
-    if (fd < 0 || tn_db_run(p->s->db, err, "INSERT INTO tcp_port VALUES (?, ?, ?, ?, ?)", "ittid",
-                            (int64_t)number, one->box, one->tenant, one->inside, one->until) < 0)
+    if (fd < 0 || tn_db_run(p->s->db, err, "INSERT INTO tcp_port VALUES (?, ?, ?, ?)", "itti",
+                            (int64_t)number, one->box, one->tenant, one->inside) < 0)
         return -1;
     one->number = number;
     one->fd = TN_TAKE_FD(fd);
@@ -214,10 +212,13 @@ static int make(struct tcp_ports *p, struct box *b, int inside, struct tn_error 
 
     box_look(b, &v);
     /* Whoever changes the box from here on says so. */
-    *one = (struct port){.inside = inside, .until = v.timeout, .fd = -1, .stale = true};
+    *one = (struct port){.inside = inside, .fd = -1, .stale = true};
     snprintf(one->box, sizeof one->box, "%s", v.id);
     snprintf(one->tenant, sizeof one->tenant, "%s", v.tenant);
-    if (tcp_ports_allow(p, one->tenant, 1, err) || open_new(p, one, err)) {
+    /* One of an earlier life may be left, which could not be deleted. */
+    if (tn_db_run(p->s->db, err, "DELETE FROM tcp_port WHERE box = ? AND inside = ?", "ti",
+                  one->box, one->inside) < 0 ||
+        tcp_ports_allow(p, one->tenant, 1, err) || open_new(p, one, err)) {
         free(one);
         return -1;
     }
@@ -258,7 +259,8 @@ void tcp_ports_changed(struct tcp_ports *p, const char *box)
         wake(p);
 }
 
-static bool has_ended(struct tcp_ports *p, const char *id, double until)
+/* Its time-out is forgotten only when it runs again. */
+static bool has_ended(struct tcp_ports *p, const char *id)
 {
     autoview struct box_view v = {0};
     autobox struct box *b = box_find(p->s, NULL, id, NULL);
@@ -266,16 +268,16 @@ static bool has_ended(struct tcp_ports *p, const char *id, double until)
     if (!b)
         return true;
     box_look(b, &v);
-    bool timed_out = until > 0 && v.goal == BOX_PAUSED && service_time() >= until - 1;
+    bool timed_out = v.timeout > 0 && v.goal == BOX_PAUSED && service_time() >= v.timeout - 1;
     return timed_out || v.goal == BOX_STOPPED || v.goal == BOX_GONE || v.goal == BOX_ERROR ||
            v.goal == BOX_MISSING || v.state == BOX_MISSING;
 }
 
-/* With the lock. */
-static void cut(struct tcp_ports *p, const char *box)
+/* Those of a box, or of a key; NULL and NULL: all.  With the lock. */
+static void cut(struct tcp_ports *p, const char *box, const char *key)
 {
     for (struct connection *c = p->connections; c; c = c->next) {
-        if (box && strcmp(c->box, box) != 0)
+        if ((box && strcmp(c->box, box) != 0) || (key && strcmp(c->key, key) != 0))
             continue;
         if (c->client >= 0)
             shutdown(c->client, SHUT_RDWR);
@@ -299,7 +301,7 @@ static void close_ports(struct tcp_ports *p, const char *box)
         tn_close(one->fd);
         free(one);
     }
-    cut(p, box);
+    cut(p, box, NULL);
     pthread_mutex_unlock(&p->lock);
     if (tn_db_run(p->s->db, &why, "DELETE FROM tcp_port WHERE box = ?", "t", box) < 0)
         tn_log(TN_LOG_ERROR, "TCP ports of a sandbox that has ended", tn_log_str("sandbox", box),
@@ -307,7 +309,7 @@ static void close_ports(struct tcp_ports *p, const char *box)
     pthread_mutex_unlock(&p->opening);
 }
 
-static bool take_stale(struct tcp_ports *p, char id[11], double *until)
+static bool take_stale(struct tcp_ports *p, char id[11])
 {
     pthread_mutex_lock(&p->lock);
     struct port *one = p->ports;
@@ -316,7 +318,6 @@ static bool take_stale(struct tcp_ports *p, char id[11], double *until)
     if (one) {
         one->stale = false;
         memcpy(id, one->box, sizeof one->box);
-        *until = one->until;
     }
     pthread_mutex_unlock(&p->lock);
     return one != NULL;
@@ -325,10 +326,9 @@ static bool take_stale(struct tcp_ports *p, char id[11], double *until)
 static void look_at_stale(struct tcp_ports *p)
 {
     char id[11];
-    double until;
 
-    while (take_stale(p, id, &until))
-        if (has_ended(p, id, until))
+    while (take_stale(p, id))
+        if (has_ended(p, id))
             close_ports(p, id);
 }
 
@@ -344,9 +344,16 @@ static struct box *enter(struct connection *c, struct tn_error *err)
     autobox struct box *b = box_find(s, c->tenant, c->box, err);
     struct caller who;
 
-    if (!b || has_ended(c->all, c->box, c->until))
+    if (!b)
         return NULL;
+    if (has_ended(c->all, c->box)) {
+        tcp_ports_changed(c->all, c->box);
+        return NULL;
+    }
     box_look(b, &v);
+    pthread_mutex_lock(&c->all->lock);
+    snprintf(c->key, sizeof c->key, "%s", v.key_id);
+    pthread_mutex_unlock(&c->all->lock);
     if (keyring_find(s->keys, v.key_id, &who, err) ||
         box_hand(b, &address, &key, tn_deadline_in(READY_SECONDS), err))
         return NULL;
@@ -423,8 +430,7 @@ static bool let_in(struct tcp_ports *p, const struct port *one)
     if (client < 0)
         return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
     struct connection *c = tn_calloc(1, sizeof *c);
-    *c = (struct connection){
-        .all = p, .client = client, .behind = -1, .port = (int)one->inside, .until = one->until};
+    *c = (struct connection){.all = p, .client = client, .behind = -1, .port = (int)one->inside};
     memcpy(c->box, one->box, sizeof c->box);
     memcpy(c->tenant, one->tenant, sizeof c->tenant);
     if (tn_thread_start(&c->thread, serve, c)) {
@@ -482,6 +488,28 @@ static void *attend(void *arg)
     return NULL;
 }
 
+void tcp_ports_tick(struct tcp_ports *p)
+{
+    char(*keys)[13] = tn_calloc((size_t)p->most, sizeof *keys);
+    size_t count = 0;
+
+    pthread_mutex_lock(&p->lock);
+    for (const struct connection *c = p->connections; c; c = c->next)
+        if (*c->key)
+            memcpy(keys[count++], c->key, sizeof *keys);
+    pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct tn_error err = {0};
+        struct caller who;
+        if (keyring_find(p->s->keys, keys[i], &who, &err) == 0 || err.code != TN_E_DENIED)
+            continue;
+        pthread_mutex_lock(&p->lock);
+        cut(p, NULL, keys[i]);
+        pthread_mutex_unlock(&p->lock);
+    }
+    free(keys);
+}
+
 /* --- beginning and end ----------------------------------------------------------------------- */
 
 int tcp_ports_begin(struct tcp_ports *p, struct tn_error *err)
@@ -515,14 +543,14 @@ bool tcp_ports_end(struct tcp_ports *p, int64_t deadline)
         return true;
     pthread_mutex_lock(&p->lock);
     p->closing = true;
-    cut(p, NULL);
+    cut(p, NULL, NULL);
     pthread_mutex_unlock(&p->lock);
     wake(p);
     if (p->running)
         pthread_join(p->thread, NULL);
     p->running = false;
     pthread_mutex_lock(&p->lock);
-    cut(p, NULL);
+    cut(p, NULL, NULL);
     for (bury(p); p->connections && !late; bury(p))
         late = pthread_cond_timedwait(&p->changed, &p->lock, &until);
     bool ended = !p->connections;

@@ -19,7 +19,7 @@ int tcp_ports_begin(struct tcp_ports *p, struct tn_error *err);
 /* Whether the operator's words make sense. */
 int tcp_ports_check(const struct tn_service_options *options, struct tn_error *err);
 
-/* Whether the tenant may have so many more: TN_E_QUOTA.  Who opens them is asked again. */
+/* Whether the tenant (NULL: anybody) may have so many more: TN_E_QUOTA. */
 int tcp_ports_allow(struct tcp_ports *p, const char *tenant, size_t more, struct tn_error *err);
 /* The port that leads to port `inside` of the box, which is opened unless it is open: its number,
  * or -1 with TN_E_QUOTA (also when all are taken), TN_E_INVALID (the operator gives none),
@@ -28,6 +28,8 @@ int tcp_ports_open(struct tcp_ports *p, struct box *b, int inside, struct tn_err
 /* The box has changed: when it has ended its ports are closed, and what goes through them. */
 void tcp_ports_changed(struct tcp_ports *p, const char *box);
 
+/* Every now and then: cuts what a key that was revoked has opened. */
+void tcp_ports_tick(struct tcp_ports *p);
 /* Nobody is let in any more, and connections are cut.  False: at the deadline one still uses a box.
  */
 bool tcp_ports_end(struct tcp_ports *p, int64_t deadline);

@@ -94,6 +94,12 @@ def test_other_variables_are_kept_and_not_noted(jail_works, tmp_path):
     tools.output("echo told: very-secret-value")
     journal = json.dumps(alice.get(f"/v1/sandboxes/{made['id']}/events").ok().json)
     assert "told: " in journal and "very-secret-value" not in journal
+    # A journal that can hide no more gets none that it would show.
+    answers = [tools.post("/env", {"set": {"OTHER_KEY": f"{i:04}" * 1024}}) for i in range(70)]
+    assert answers[0].status == 200 and answers[-1].status == 413 and b"of secrets" in answers[-1].body
+    last = max(i for i, answer in enumerate(answers) if answer.status == 200)
+    assert tools.output("echo ${OTHER_KEY:0:4}") == f"{last:04}\n"
+    assert "sandbox.change" in {line["what"] for line in service.audit()}
     service.restart()
     assert tools.output("echo $MY_TOKEN ${GONE-none}") == "very-secret-value none\n"
     alice.post(f"/api/sandbox/{made['id']}/stop").ok()

@@ -682,7 +682,6 @@ def test_a_tcp_port_ends_with_its_key_and_its_time(service, image):
         assert connection.recv(5) == b"line\n"
         assert service.tendon("key", "revoke", "tcp").returncode == 0
         eventually(lambda: not echoes(ports[0]), "nobody new comes in")
-        service.client().delete(f"/v1/sandboxes/{one[3:]}")
         assert connection.recv(5) == b""  # cut
 
 

@@ -282,10 +282,23 @@ static const struct tn_json *given(const struct tn_json *body, const char *name)
     return value && tn_json_type(value) != TN_JSON_NULL ? value : NULL;
 }
 
+static void change_env(struct daytona_call *c, const struct tn_json *unset,
+                       const struct tn_json *set)
+{
+    struct tn_error err = {0};
+    int failed = box_change_env(c->b, unset, set, &err);
+
+    if (native_audit(c->x, box_service(c->b), "sandbox.change", box_id(c->b), failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(c->x, &err);
+    else
+        tn_http_reply(c->x, 200, "application/json", "{\"message\":\"Environment updated\"}", 33);
+}
+
 static void post_env(struct daytona_call *c)
 {
     tn_autojson struct tn_json *body = NULL;
-    struct tn_error err = {0};
 
     if (surface_body(c->x, ENV_BODY_MAX, &body))
         return;
@@ -296,10 +309,8 @@ static void post_env(struct daytona_call *c)
         daytona_fail(c->x, 400, NULL, "unset: expected at most %d names", UNSET_MAX);
     else if (given(body, "unsetValuePrefix"))
         daytona_fail(c->x, 400, NULL, "unsetValuePrefix is not served here");
-    else if (box_change_env(c->b, unset, set, &err))
-        reply_error(c->x, &err);
     else
-        tn_http_reply(c->x, 200, "application/json", "{\"message\":\"Environment updated\"}", 33);
+        change_env(c, unset, set);
 }
 
 const struct daytona_row daytona_process_rows[] = {

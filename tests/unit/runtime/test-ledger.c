@@ -147,7 +147,7 @@ static void test_secrets_are_hidden(void **state)
     tn_autobuf struct tn_buf shown = TN_BUF_INIT(1 << 10);
     struct tn_ledger *l = open_ledger(directory);
 
-    tn_ledger_hide(l, &more, 1);
+    assert_int_equal(tn_ledger_hide(l, &more, 1, NULL), 0);
     assert_int_equal(tn_ledger_show(l, "hand-key and abc123secret", &shown), 0);
     assert_null(strstr(tn_buf_str(&shown), "hand-key"));
     assert_null(strstr(tn_buf_str(&shown), "abc123secret"));
