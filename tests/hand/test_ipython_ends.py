@@ -44,7 +44,7 @@ def kill(pid):
 def kill_during_cell(kernel, pid_of, end=kill):
     """Ends it when the cell certainly runs; the observation."""
     mark = pathlib.Path(kernel.hand.workspace, "running")
-    with kernel.in_background(f"open({str(mark)!r}, 'w').close()\nprint('begun')\n{SLEEP}") as cell:
+    with kernel.in_background(f"print('begun')\nopen({str(mark)!r}, 'w').close()\n{SLEEP}") as cell:
         wait_until(mark.exists, 60, "the cell runs")
         end(pid_of())
     mark.unlink()
