@@ -107,9 +107,8 @@ static int keep(struct box *b, struct tn_sandbox *sb, const struct tn_spec *want
 }
 
 static int change(struct box *b, const struct tn_json *unset, const struct tn_json *set,
-                  struct tn_error *err)
+                  int64_t deadline, struct tn_error *err)
 {
-    int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
     tn_autojson struct tn_json *env = NULL;
     autodesk struct desk *desk = NULL;
     autoview struct box_view v;
@@ -137,14 +136,39 @@ static int change(struct box *b, const struct tn_json *unset, const struct tn_js
                : 0;
 }
 
+/* One change at a time: each begins with what the one before it left. */
+static int begin(struct box *b, int64_t deadline, struct tn_error *err)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&b->lock);
+    while (!result && b->changes_env)
+        result = b->gone ? box_deleted(b, err) : box_sleep(b, deadline, err);
+    if (!result)
+        b->changes_env = true;
+    else if (err && err->code == TN_E_TIMEOUT)
+        tn_fail(err, TN_E_BUSY, "the variables of sandbox %s are being changed", b->names.id);
+    pthread_mutex_unlock(&b->lock);
+    return result;
+}
+
+static void end(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->changes_env = false;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+}
+
 int box_change_env(struct box *b, const struct tn_json *unset, const struct tn_json *set,
                    struct tn_error *err)
 {
-    if (pthread_mutex_trylock(&b->variables))
-        return tn_fail(err, TN_E_BUSY, "the variables of sandbox %s are being changed",
-                       b->names.id);
-    int result = change(b, unset, set, err);
-    pthread_mutex_unlock(&b->variables);
+    int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
+
+    if (begin(b, deadline, err))
+        return -1;
+    int result = change(b, unset, set, deadline, err);
+    end(b);
     if (!result)
         box_tell(b);
     return result;

@@ -86,6 +86,7 @@ struct box {
     bool ask;                    /* its hand is to be asked whether a command runs */
     int64_t start_began;         /* when the start was asked for */
     struct place_in_line *place; /* from when a start was asked for until it has ended */
+    bool changes_env;            /* a request changes spec.env, with its hand */
     int cancel;                  /* an eventfd that ends a pull, or -1 */
     bool asked;                  /* who wanted it to run last is known: */
     struct key_limits asker;     /* what that key may have */
@@ -97,8 +98,7 @@ struct box {
     int pidfd;                 /* of its hand, or -1: box-end.c */
     struct box *next_unserved; /* under work_lock */
 
-    pthread_mutex_t row;       /* keeps the writes of its row in order; taken before lock */
-    pthread_mutex_t variables; /* over a change of spec.env, with its hand; taken before row */
+    pthread_mutex_t row; /* keeps the writes of its row in order; taken before lock */
 };
 
 struct boxes {
@@ -156,6 +156,8 @@ double wall_clock(void);
 void replace(char **text, const char *value);
 /* Waits on b->changed, under b->lock; TN_E_TIMEOUT, or TN_E_BUSY when the service stops. */
 int box_sleep(struct box *b, int64_t deadline, struct tn_error *err);
+/* -1: says that it was. */
+int box_deleted(const struct box *b, struct tn_error *err);
 /* Under its lock: something has changed. */
 void box_bump(struct box *b);
 /* Without its lock, after box_bump: writes the row, tells whoever wants to know. */

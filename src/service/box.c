@@ -38,7 +38,6 @@ struct box *box_new(struct tn_service *s)
     tn_spec_init(&b->spec);
     pthread_mutex_init(&b->lock, NULL);
     pthread_mutex_init(&b->row, NULL);
-    pthread_mutex_init(&b->variables, NULL);
     tn_cond_init(&b->changed);
     b->order = 1; /* what it was made for, or what the last service was at */
     b->last_action = -1;
@@ -73,7 +72,6 @@ void box_release(struct box *b)
     tn_close(b->pidfd);
     pthread_mutex_destroy(&b->lock);
     pthread_mutex_destroy(&b->row);
-    pthread_mutex_destroy(&b->variables);
     pthread_cond_destroy(&b->changed);
     free(b);
 }
@@ -389,7 +387,7 @@ int box_sleep(struct box *b, int64_t deadline, struct tn_error *err)
     return 0;
 }
 
-static int deleted(const struct box *b, struct tn_error *err)
+int box_deleted(const struct box *b, struct tn_error *err)
 {
     return tn_fail(err, TN_E_GONE, "sandbox %s was deleted", b->names.id);
 }
@@ -401,9 +399,9 @@ int box_wait(struct box *b, unsigned states, int64_t deadline, struct tn_error *
     int result = 0;
     pthread_mutex_lock(&b->lock);
     while (!result && !(states & 1u << b->state))
-        result = b->gone ? deleted(b, err) : box_sleep(b, deadline, err);
+        result = b->gone ? box_deleted(b, err) : box_sleep(b, deadline, err);
     if (!result && b->gone)
-        result = deleted(b, err);
+        result = box_deleted(b, err);
     pthread_mutex_unlock(&b->lock);
     if (!result)
         box_save(b); /* what is told is what the next service knows */
@@ -416,7 +414,7 @@ int box_wait_change(struct box *b, uint64_t version, int64_t deadline, struct tn
 
     pthread_mutex_lock(&b->lock);
     while (!result && b->version <= version)
-        result = b->gone ? deleted(b, err) : box_sleep(b, deadline, err);
+        result = b->gone ? box_deleted(b, err) : box_sleep(b, deadline, err);
     pthread_mutex_unlock(&b->lock);
     return result;
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import concurrent.futures
 import struct
 import sys
 import time
@@ -179,6 +180,11 @@ def environment():
     sandbox.stop()
     sandbox.start()
     holds("s2")
+    many = {f"MANY_{i}": "x" for i in range(8)}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:  # one after the other, none is lost
+        list(pool.map(lambda item: sandbox.update_env(dict([item])), many.items()))
+    sandbox.refresh_data()
+    assert many.items() <= sandbox.env.items()
     raises(sandbox.update_env, {"no name": "x"})
     sandbox.delete()
 
