@@ -312,6 +312,29 @@ static bool is_slim(const Modal__Image *image)
     return false;
 }
 
+/* A box that is built is of use where others can be forked of it.  Where that cannot be, or the
+ * operator's root is all there is, the steps of debian_slim are left out. */
+static int plan_fork(struct modal_call *c, const Modal__Image *image, struct plan *p,
+                     struct tn_error *err)
+{
+    struct tn_error why = {0};
+    struct tn_spec spec;
+
+    if (modal_spec(c, p->base.from, NULL, NULL, &spec, err))
+        return -1;
+    int failed = surface_spec_can_fork(c->s, &spec, &why);
+    tn_spec_done(&spec);
+    if (is_slim(image) && (failed || !openhands_takes_images(c->s, NULL))) {
+        p->runs = false;
+        return 0;
+    }
+    return failed ? tn_fail(err, why.code,
+                            "RUN, COPY and ADD are not served here: %s. An image that is built "
+                            "elsewhere may be named",
+                            why.text)
+                  : 0;
+}
+
 static int make_plan(struct modal_call *c, const Modal__Image *image, struct plan *p,
                      struct tn_error *err)
 {
@@ -338,7 +361,8 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
         failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
     if (p->context)
         tn_buf_puts(&p->script, "rm -rf " CONTEXT "\n");
-    p->runs = p->runs && !(p->base.from && is_slim(image) && !openhands_takes_images(c->s, NULL));
+    if (!failed && p->runs && p->base.from)
+        failed = plan_fork(c, image, p, err);
     return failed;
 }
 
