@@ -555,6 +555,25 @@ def test_secrets_of_their_tenant(service, alice, bob, image):
     alice.call("SecretGetOrCreate", [(1, "mine")]).ok(NOT_FOUND)
 
 
+def test_secrets_without_a_name_are_not_pushed_out_by_others(service, image):
+    """Nine tenants with all that one may have, and the first still has its own; beyond that, each loses its own oldest."""
+    def make(client, value):
+        return text(client.call("SecretGetOrCreate", [(5, [(1, "WHO"), (2, value)])]).one, 1)
+
+    first = wire(service, "shelf-0")
+    oldest, own = make(first, "lost"), make(first, "kept")
+    for n in range(1, 10):
+        other = wire(service, f"shelf-{n}")
+        for _ in range(32):
+            make(other, "theirs")
+    one = create(first, image, (4, own))
+    assert said(first, one, start(first, one, "printenv", "WHO")) == b"kept\n"
+    first.call("SandboxTerminate", [(1, one[0])]).ok()
+    for _ in range(31):
+        make(first, "more")
+    first.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (4, oldest)])]).ok(NOT_FOUND)
+
+
 def test_requests_for_files_have_a_size(alice, box):
     long = '{"Stat":{"path":"/' + "x" * (256 << 10) + '"}}'
     fields = [(1, box[1]), (2, str(uuid.uuid4())), (3, "modal-sandbox-fs-tools"), (3, long)]
