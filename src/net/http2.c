@@ -9,8 +9,8 @@
 #include "net/http2-stream.h"
 
 enum {
-    STREAMS_MAX = 64, /* at once, of a connection */
-    RESETS_MAX = 200, /* that a client may take back at once, and so many a second more: */
+    STREAMS_MAX = 256, /* at once, of a connection; each counts as a connection of the server */
+    RESETS_MAX = STREAMS_MAX + 100, /* that a client may take back at once, and more a second: */
     RESETS_RATE = 20,
     LINGER_SECONDS = 3,
     POLLED_MAX = 2 * STREAMS_MAX, /* some may be ending */

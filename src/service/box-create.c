@@ -171,6 +171,17 @@ static void forget_old_keys(struct boxes *all)
               now - REMEMBERED_SECONDS);
 }
 
+int box_forget_key(struct tn_service *s, const char *tenant, const char *key, const char *id,
+                   struct tn_error *err)
+{
+    return tn_db_run(s->db, err,
+                     "DELETE FROM idempotency WHERE tenant = ? AND key = ?"
+                     " AND (box = ? OR box NOT IN (SELECT id FROM box))",
+                     "ttt", tenant, key, id) < 0
+               ? -1
+               : 0;
+}
+
 /* --- from the wish to the box ----------------------------------------------------------------- */
 
 /* The box of the first request with that idempotency key. */

@@ -133,6 +133,10 @@ int64_t box_disk_taken(struct tn_service *s, const char *tenant);
  * TN_E_CONFLICT: the session is taken.  TN_E_BUSY: a limit (admit.h); the text says which. */
 struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
                        bool *again, struct tn_error *err);
+/* The next wish with that idempotency key is a first one again, where the key stands for the box of
+ * that id ("": of none), or for one that is gone. */
+int box_forget_key(struct tn_service *s, const char *tenant, const char *key, const char *id,
+                   struct tn_error *err);
 /* A new box with the files of this one (snapshot NULL: as they are now), and with its spec but for
  * the labels and variables that the wish has. */
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,

@@ -10,6 +10,7 @@
 #include "runtime/registry.h"
 #include "service/api-native.h"
 #include "service/bounds.h"
+#include "service/box-internal.h"
 #include "service/caller.h"
 #include "service/clock.h"
 #include "service/preview-host.h"
@@ -402,18 +403,23 @@ struct box *surface_fork(struct box *parent, const struct caller *who,
     return b;
 }
 
-int surface_can_fork(struct box *b, struct tn_error *err)
+int surface_spec_can_fork(struct tn_service *s, const struct tn_spec *spec, struct tn_error *err)
 {
-    autoview struct box_view v;
+    const struct tn_backend *backend = spec_backend(s, spec, err);
 
-    box_look(b, &v);
-    const struct tn_backend *backend =
-        tn_backend_find(tn_runtime_host(box_service(b)->rt)->config, v.runtime, err);
     if (!backend)
         return -1;
     return backend->abilities & TN_CAN_SNAPSHOT
                ? 0
                : tn_fail(err, TN_E_UNSUPPORTED, "%s cannot fork a sandbox", backend->name);
+}
+
+int surface_can_fork(struct box *b, struct tn_error *err)
+{
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    return surface_spec_can_fork(box_service(b), &(struct tn_spec){.runtime = v.runtime}, err);
 }
 
 struct surface_size surface_size_of(const struct box_view *v)

@@ -116,6 +116,8 @@ struct box *surface_fork(struct box *parent, const struct caller *who,
 
 /* Whether others can be made of its files: TN_E_UNSUPPORTED. */
 int surface_can_fork(struct box *b, struct tn_error *err);
+/* The same of one that would be made so. */
+int surface_spec_can_fork(struct tn_service *s, const struct tn_spec *spec, struct tn_error *err);
 
 /* Metadata of a box: the client's words (texts; NULL: none), and under `name` the record of a
  * surface, in which `member` (NULL: none) has that value (JSON text; NULL: it is gone). */

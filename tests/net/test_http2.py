@@ -12,7 +12,7 @@ import pytest
 
 from echo_server import WAIT, Server
 
-STREAMS = 64  # of a connection, as src/net/http2.c has it
+STREAMS = 256  # of a connection, as src/net/http2.c has it
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def test_a_large_body_that_nobody_takes_is_held_back(server):
 
 
 def test_more_streams_than_are_allowed_end_the_connection(start):
-    server = start("127.0.0.1:0", "http2=1", "connections=200")
+    server = start("127.0.0.1:0", "http2=1", "connections=400")
     c = Client(server)
     c.until(h2.events.RemoteSettingsChanged)
     c.h2.remote_settings.max_concurrent_streams = 1000  # a client that does not care
@@ -209,6 +209,19 @@ def test_more_streams_than_are_allowed_end_the_connection(start):
     except (BrokenPipeError, ConnectionResetError):
         pass
     assert server.get("/alive")[0] == 200
+
+
+def test_streams_that_wait_leave_room_for_others(start):
+    """Many long calls on one connection, and those that are given up at once: the others go on."""
+    server = start("127.0.0.1:0", "http2=1", "connections=400")
+    c = Client(server)
+    c.until(h2.events.RemoteSettingsChanged)
+    waiting = [c.ask("/wait-gone") for _ in range(STREAMS - 1)]
+    assert c.answer(c.ask("/alive"))[0] == 200
+    for stream in waiting:
+        c.h2.reset_stream(stream)
+    c.flush()
+    assert c.answer(c.ask("/alive"))[0] == 200
 
 
 def test_streams_count_as_connections(start):

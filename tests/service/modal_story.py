@@ -105,6 +105,52 @@ def names():
     assert list(modal.Sandbox.list(app_id=app().app_id)) == []
 
 
+def network():
+    """None, and nothing but what a list names: the gate refuses the rest, and knows no other name."""
+    reach = "import socket, sys; s = socket.create_connection((sys.argv[1], 80), timeout=20); s.send(b'GET / HTTP/1.0\\r\\n\\r\\n'); sys.exit(not s.recv(1))"
+    list_of = "outbound_cidr_allowlist" if NEWEST else "cidr_allowlist"
+    blocked = box(block_network=True, timeout=600)
+    assert blocked.exec("python3", "-c", reach, "8.8.8.8").wait() != 0
+    assert blocked.exec("sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").stdout.read() == "lo\n"
+    blocked.terminate()
+    wishes = [{list_of: ["192.0.2.0/24"]}]
+    if NEWEST:
+        wishes.append({"outbound_domain_allowlist": ["*.example.com"]})
+    for wish in wishes:
+        sb = box(timeout=600, **wish)
+        for host in ("8.8.8.8", "elsewhere.test"):
+            assert sb.exec("python3", "-c", reach, host, timeout=60).wait() not in (0, None), (wish, host)
+        sb.terminate()
+    fails(lambda: box(image=image().run_commands("true"), block_network=True), modal.exception.InvalidError if NEWEST else Exception)
+
+
+def idle():
+    """Left alone it ends, and says so; in use it goes on."""
+    sb = box(idle_timeout=3, timeout=600)
+    began = time.monotonic()
+    assert sb.exec("sleep", "6").wait() == 0 and time.monotonic() - began > 5
+    assert sb.poll() is None
+    sb.wait(raise_on_termination=False)
+    assert sb.poll() is not None and time.monotonic() - began < 90
+    fails(lambda: sb.exec("true"), modal.exception.NotFoundError, modal.exception.Error)
+
+
+def terminals():
+    sb = box(timeout=600)
+    p = sb.exec("sh", "-c", "test -t 0 && test -t 1 && echo yes; read line; echo got $line", pty=True)
+    p.stdin.write("this\n")
+    p.stdin.drain()
+    said = p.stdout.read()
+    assert p.wait() == 0 and "yes\r\n" in said and "got this\r\n" in said, said
+    assert sb.exec("test", "-t", "1").wait() == 1
+    sb._experimental_set_name("later")
+    assert modal.Sandbox.from_name(APP, "later").object_id == sb.object_id
+    other = box(name="taken", timeout=600)
+    fails(lambda: sb._experimental_set_name("taken"), modal.exception.AlreadyExistsError)
+    for one in (sb, other):
+        one.terminate()
+
+
 def images():
     made = image().dockerfile_commands("ENV GREETING='hello you'", "WORKDIR /tmp/place").run_commands("echo $GREETING > made")
     sb = box(image=made, timeout=600)

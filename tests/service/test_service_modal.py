@@ -1,9 +1,11 @@
 """The surface of Modal on the wire: both gRPC services, refusals, tenants, frames that no good client sends."""
 
 import base64
+import concurrent.futures
 import contextlib
 import hashlib
 import socket
+import sqlite3
 import struct
 import uuid
 
@@ -282,6 +284,65 @@ def test_a_build_is_done_once_and_tells_what_it_said(alice, image):
     alice.call("ImageFromId", [(1, first)]).ok(NOT_FOUND)
 
 
+def finished(client, image):
+    """How its build has ended."""
+    while 1 not in (told := client.call("ImageJoinStreaming", [(1, image), (2, 55.0)]).ok().messages[-1]):
+        pass
+    return unpack(told[1][0])
+
+
+def test_a_recipe_is_built_once_as_long_as_its_image_is_there(service, alice, bob):
+    """Not as long as somebody remembers the request."""
+    lines = [(2, [(6, "FROM debian:12"), (6, "RUN echo once >/tmp/once")])]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        ids = {text(answer.one, 1) for answer in pool.map(lambda _: alice.call("ImageGetOrCreate", lines), range(4))}
+    assert len(ids) == 1
+    (first,) = ids
+    assert finished(alice, first)[1] == [1]
+    with contextlib.closing(sqlite3.connect(service.state / "tendon.db", timeout=20)) as db, db:
+        assert db.execute("DELETE FROM idempotency WHERE box = ?", (first[3:],)).rowcount == 1  # as after a day
+    again = alice.call("ImageGetOrCreate", lines).one
+    assert text(again, 1) == first and unpack(again[2][0])[1] == [1]
+    service.restart()
+    assert text(alice.call("ImageGetOrCreate", lines).one, 1) == first
+    theirs = text(bob.call("ImageGetOrCreate", lines).one, 1)
+    assert theirs != first and finished(bob, theirs)[1] == [1]
+    anew = text(alice.call("ImageGetOrCreate", [*lines, (7, 1)]).one, 1)
+    assert anew != first and finished(alice, anew)[1] == [1]
+    assert text(alice.call("ImageGetOrCreate", lines).one, 1) == anew  # the newest
+    alice.call("ImageDelete", [(1, anew)]).ok()
+    assert text(alice.call("ImageGetOrCreate", lines).one, 1) == first
+    alice.call("ImageDelete", [(1, first)]).ok()
+    last = text(alice.call("ImageGetOrCreate", lines).one, 1)
+    assert last not in (first, anew) and finished(alice, last)[1] == [1]
+    for client, made in ((alice, last), (bob, theirs)):
+        client.call("ImageDelete", [(1, made)]).ok()
+
+
+def test_what_failed_may_be_tried_again_at_once(alice):
+    lines = [(2, [(6, "FROM debian:12"), (6, "RUN exit 9")])]
+    first = text(alice.call("ImageGetOrCreate", lines).one, 1)
+    assert finished(alice, first)[1] == [2]
+    alice.call("SandboxCreateV2", [(2, [(3, first)])]).ok(INVALID)
+    alice.call("ImageGetOrCreate", [(2, [(5, [(1, first), (2, "base")]), (6, "FROM base"), (6, "RUN true")])]).ok(INVALID)
+    second = text(alice.call("ImageGetOrCreate", lines).one, 1)
+    assert second != first and finished(alice, second)[1] == [2]
+    third = text(alice.call("ImageGetOrCreate", lines).one, 1)
+    assert third not in (first, second)
+    alice.call("SandboxCreateV2", [(2, [(3, third)])]).ok(INVALID)  # which waits for the end that nobody has seen yet
+    for made in (first, second, third):
+        alice.call("ImageDelete", [(1, made)])
+
+
+def test_a_sandbox_waits_for_its_image(alice):
+    lines = [(2, [(6, "FROM debian:12"), (6, "RUN sleep 2; echo late >/tmp/late")])]
+    made = text(alice.call("ImageGetOrCreate", lines).one, 1)
+    one = create(alice, made)
+    assert said(alice, one, start(alice, one, "cat", "/tmp/late")) == b"late\n"
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    alice.call("ImageDelete", [(1, made)]).ok()
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 
@@ -492,6 +553,25 @@ def test_secrets_of_their_tenant(service, alice, bob, image):
     alice.call("SandboxTerminate", [(1, one[0])]).ok()
     alice.call("SecretDelete", [(1, text(made, 1))]).ok()
     alice.call("SecretGetOrCreate", [(1, "mine")]).ok(NOT_FOUND)
+
+
+def test_secrets_without_a_name_are_not_pushed_out_by_others(service, image):
+    """Nine tenants with all that one may have, and the first still has its own; beyond that, each loses its own oldest."""
+    def make(client, value):
+        return text(client.call("SecretGetOrCreate", [(5, [(1, "WHO"), (2, value)])]).one, 1)
+
+    first = wire(service, "shelf-0")
+    oldest, own = make(first, "lost"), make(first, "kept")
+    for n in range(1, 10):
+        other = wire(service, f"shelf-{n}")
+        for _ in range(32):
+            make(other, "theirs")
+    one = create(first, image, (4, own))
+    assert said(first, one, start(first, one, "printenv", "WHO")) == b"kept\n"
+    first.call("SandboxTerminate", [(1, one[0])]).ok()
+    for _ in range(31):
+        make(first, "more")
+    first.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (4, oldest)])]).ok(NOT_FOUND)
 
 
 def test_requests_for_files_have_a_size(alice, box):

@@ -9,8 +9,8 @@ import pytest
 from peers import peers, sdk
 
 HERE = pathlib.Path(__file__).parent
-BOTH = ("quick_start", "entrypoint", "commands", "names", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
-NEWEST = ("files",)
+BOTH = ("quick_start", "entrypoint", "commands", "names", "network", "idle", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
+NEWEST = ("files", "terminals")
 
 
 def tell(service, *words):

@@ -307,8 +307,7 @@ static struct box *create(struct modal_call *c, const struct wish *want, int *an
     automodalimage struct modal_image image = {0};
 
     *answered = -1;
-    if (check_wish(c, want->d, err) ||
-        modal_find_image(c->s, c->who, want->d->image_id, &image, err))
+    if (check_wish(c, want->d, err) || modal_use_image(c, want->d->image_id, &image, err))
         return NULL;
     if (taken.name && *taken.name && modal_find_name(c, &taken)) {
         *answered = modal_exists(c, "a sandbox of the name", taken.name);

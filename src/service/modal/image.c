@@ -12,10 +12,13 @@
 #include "service/openhands.h"
 #include "service/preview-host.h"
 
-enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10 };
+enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10, TRIES_MAX = 3 };
 #define BUILD_TAG "tendon:image"
 #define CONTEXT "/tmp/.tendon-context" /* where its files are while it is built */
 #define BUILD_SECONDS 3600.0
+
+static int await_build(struct modal_call *c, struct box *b, double seconds, bool tell,
+                       struct tn_error *err);
 
 void modal_image_done(struct modal_image *i)
 {
@@ -81,6 +84,20 @@ int modal_find_image(struct tn_service *s, const struct caller *who, const char 
     modal_image_done(out);
     *out = (struct modal_image){0};
     return tn_fail(err, TN_E_NOT_FOUND, "there is no image %.40s", id ? id : "");
+}
+
+int modal_use_image(struct modal_call *c, const char *id, struct modal_image *out,
+                    struct tn_error *err)
+{
+    int built = 1;
+
+    if (modal_find_image(c->s, c->who, id, out, err))
+        return -1;
+    if (out->box)
+        built = await_build(c, out->box, MODAL_POLL_SECONDS, false, err);
+    if (built == 0)
+        tn_fail(err, TN_E_BUSY, "the image %.40s is still being built", id);
+    return built > 0 ? 0 : -1;
 }
 
 /* --- recipes --------------------------------------------------------------------------------- */
@@ -236,7 +253,7 @@ static int plan_from(struct modal_call *c, const Modal__Image *image, const char
     for (size_t i = 0; i < image->n_base_images; i++)
         if (strcmp(image->base_images[i]->docker_tag ? image->base_images[i]->docker_tag : "",
                    name) == 0) {
-            if (modal_find_image(c->s, c->who, image->base_images[i]->image_id, &p->base, err))
+            if (modal_use_image(c, image->base_images[i]->image_id, &p->base, err))
                 return -1;
             const char *at = p->base.recipe;
             for (char *line; (line = next_line(&at)); free(line))
@@ -295,6 +312,29 @@ static bool is_slim(const Modal__Image *image)
     return false;
 }
 
+/* A box that is built is of use where others can be forked of it.  Where that cannot be, or the
+ * operator's root is all there is, the steps of debian_slim are left out. */
+static int plan_fork(struct modal_call *c, const Modal__Image *image, struct plan *p,
+                     struct tn_error *err)
+{
+    struct tn_error why = {0};
+    struct tn_spec spec;
+
+    if (modal_spec(c, p->base.from, NULL, NULL, &spec, err))
+        return -1;
+    int failed = surface_spec_can_fork(c->s, &spec, &why);
+    tn_spec_done(&spec);
+    if (is_slim(image) && (failed || !openhands_takes_images(c->s, NULL))) {
+        p->runs = false;
+        return 0;
+    }
+    return failed ? tn_fail(err, why.code,
+                            "RUN, COPY and ADD are not served here: %s. An image that is built "
+                            "elsewhere may be named",
+                            why.text)
+                  : 0;
+}
+
 static int make_plan(struct modal_call *c, const Modal__Image *image, struct plan *p,
                      struct tn_error *err)
 {
@@ -321,7 +361,8 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
         failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
     if (p->context)
         tn_buf_puts(&p->script, "rm -rf " CONTEXT "\n");
-    p->runs = p->runs && !(p->base.from && is_slim(image) && !openhands_takes_images(c->s, NULL));
+    if (!failed && p->runs && p->base.from)
+        failed = plan_fork(c, image, p, err);
     return failed;
 }
 
@@ -341,11 +382,13 @@ static char *quoted(const char *text)
     return tn_buf_take(&json);
 }
 
-static struct tn_json *image_metadata(const char *recipe, const char *build, struct tn_error *err)
+/* digest: of what it is built of; "" for a snapshot. */
+static struct tn_json *image_metadata(const char *recipe, const char *digest, const char *build,
+                                      struct tn_error *err)
 {
     tn_autofree char *lines = quoted(recipe);
-    tn_autofree char *json =
-        tn_asprintf("{\"kind\":\"image\",\"recipe\":%s,\"build\":%s}", lines, build);
+    tn_autofree char *json = tn_asprintf(
+        "{\"kind\":\"image\",\"recipe\":%s,\"digest\":\"%s\",\"build\":%s}", lines, digest, build);
     tn_autojson struct tn_json *record = NULL;
 
     return tn_json_parse(json, strlen(json), &record, err)
@@ -353,41 +396,118 @@ static struct tn_json *image_metadata(const char *recipe, const char *build, str
                : surface_metadata(NULL, MODAL_RECORD, record, NULL, NULL, err);
 }
 
-static struct box *make_box(struct modal_call *c, const struct plan *p, bool anew,
-                            struct tn_error *err)
+/* What it is built of: base, script, files. */
+static int take_digest(struct modal_call *c, const struct plan *p,
+                       char digest[2 * TN_SHA256_BYTES + 1], struct tn_error *err)
 {
-    struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
-    char digest[2 * TN_SHA256_BYTES + 1], key[48];
     autoblob struct blob context = {0};
     struct tn_sha256 h;
-    struct box *b = NULL;
 
+    if (p->context && modal_find_mount(c, p->context, &context, err))
+        return -1;
     tn_sha256_init(&h);
     tn_sha256_add(&h, p->base.from ? p->base.from : box_id(p->base.box),
                   p->base.from ? strlen(p->base.from) + 1 : ID_LENGTH);
     tn_sha256_add(&h, tn_buf_str(&p->recipe), p->recipe.len + 1);
     tn_sha256_add(&h, tn_buf_str(&p->script), p->script.len);
-    if (p->context && modal_find_mount(c, p->context, &context, err))
-        return NULL;
     tn_sha256_add(&h, context.name, strlen(context.name));
     tn_sha256_end_hex(&h, digest);
-    snprintf(key, sizeof key, "modal-image-%.32s", digest);
-    tn_autojson struct tn_json *metadata = image_metadata(tn_buf_str(&p->recipe), "null", err);
+    return 0;
+}
+
+/* Whether that box is an image, or may still become one. */
+static bool is_usable(struct box *b)
+{
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    const char *build = tn_json_get_str(modal_record(&v), "build", "");
+    if (!is_image(&v) || v.state == BOX_MISSING)
+        return false;
+    return strcmp(build, "good") == 0 ? v.state != BOX_ERROR : !*build && v.goal == BOX_RUNNING;
+}
+
+struct match {
+    const char *digest;
+    char id[ID_LENGTH + 1];
+};
+
+static int try_digest(struct box *b, void *ctx)
+{
+    struct match *m = ctx;
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    if (strcmp(tn_json_get_str(modal_record(&v), "digest", ""), m->digest) != 0 || !is_usable(b))
+        return 0;
+    memcpy(m->id, v.id, sizeof m->id);
+    return 1;
+}
+
+/* The newest image of the tenant that is built of that, or is being built; NULL: there is none. */
+static struct box *find_built(const struct modal_call *c, const char *digest)
+{
+    const struct box_filter f = {.tenant = c->who->tenant, .newest_first = true};
+    struct match m = {.digest = digest};
+
+    return box_each(c->s, &f, try_digest, &m, NULL) > 0 ? box_find(c->s, c->who->tenant, m.id, NULL)
+                                                        : NULL;
+}
+
+static struct box *make_box(struct modal_call *c, const struct plan *p, struct box_wish *wish,
+                            struct tn_error *err)
+{
+    struct box *b = NULL;
+
+    if (p->base.box) {
+        tn_spec_init(&wish->spec);
+        b = box_fork(p->base.box, c->who, NULL, wish, err);
+        tn_spec_done(&wish->spec);
+    } else if (modal_spec(c, p->base.from, NULL, NULL, &wish->spec, err) == 0) {
+        b = box_create(c->s, c->who, wish, NULL, err);
+        tn_spec_done(&wish->spec);
+    }
+    return b;
+}
+
+/* The box of the plan's image: one that is there, unless it is to be made anew.  The record of an
+ * image says what it is built of as long as there is the image.  The idempotency key is for two who
+ * ask at once, and is forgotten with a box of which nothing can become any more. */
+static struct box *image_box(struct modal_call *c, const struct plan *p, bool anew,
+                             struct tn_error *err)
+{
+    struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
+    char digest[2 * TN_SHA256_BYTES + 1], key[48];
+
+    if (take_digest(c, p, digest, err))
+        return NULL;
+    struct box *b = anew ? NULL : find_built(c, digest);
+    if (b)
+        return b;
+    tn_autojson struct tn_json *metadata =
+        image_metadata(tn_buf_str(&p->recipe), digest, "null", err);
     if (!metadata)
         return NULL;
+    snprintf(key, sizeof key, "modal-image-%.32s", digest);
     wish.metadata = metadata;
     wish.idempotency = anew ? NULL : key;
     wish.digest = digest;
     wish.template = modal_template(c->s, p->base.from);
-    if (p->base.box) {
-        tn_spec_init(&wish.spec);
-        b = box_fork(p->base.box, c->who, NULL, &wish, err);
-        tn_spec_done(&wish.spec);
-    } else if (modal_spec(c, p->base.from, NULL, NULL, &wish.spec, err) == 0) {
-        b = box_create(c->s, c->who, &wish, NULL, err);
-        tn_spec_done(&wish.spec);
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        struct tn_error why = {0};
+        b = make_box(c, p, &wish, &why);
+        if (b && (anew || is_usable(b)))
+            return b;
+        bool old = b || why.code == TN_E_GONE;
+        bool again = old && box_forget_key(c->s, c->who->tenant, key, b ? box_id(b) : "", err) == 0;
+        box_release(b);
+        if (!old)
+            *err = why;
+        if (!again)
+            return NULL;
     }
-    return b;
+    tn_fail(err, TN_E_BUSY, "the image is made and deleted all the time; try again");
+    return NULL;
 }
 
 /* What it copies is there before it begins. */
@@ -409,7 +529,7 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
     tn_autoprocess struct tn_process_spec spec = {.cwd = tn_strdup("/")};
     struct process_started started;
     autoview struct box_view v = {0};
-    autobox struct box *b = make_box(c, p, anew, err);
+    autobox struct box *b = image_box(c, p, anew, err);
 
     if (native_audit(c->x, c->s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : err) || !b)
         return NULL;
@@ -473,8 +593,9 @@ static int look_at_build(struct box *b, struct tn_error *err)
                : 0;
 }
 
-/* The same after waiting so long; who sees its end first is told what it said. */
-static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
+/* The same after waiting so long; who sees its end first is told what it said, if it wants that. */
+static int await_build(struct modal_call *c, struct box *b, double seconds, bool tell,
+                       struct tn_error *err)
 {
     tn_autostatus struct tn_process_status status = {0};
     struct tn_process_follow f = {0}; /* what it said may come after its end */
@@ -485,8 +606,9 @@ static int await_build(struct modal_call *c, struct box *b, double seconds, stru
         return known;
     if (process_wait(b, "tag:" BUILD_TAG, &status, tn_http_fd(c->x), tn_deadline_in(seconds), err))
         return err->code == TN_E_TIMEOUT ? 0 : -1;
-    process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
-                   tn_deadline_in(MODAL_SECONDS), NULL);
+    if (tell)
+        process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
+                       tn_deadline_in(MODAL_SECONDS), NULL);
     bool good = status.exit_code.set && status.exit_code.value == 0;
     note_build(b, good);
     return good ? 1
@@ -552,7 +674,7 @@ static int image_join(struct modal_call *c, const void *request, struct tn_error
     double seconds = in->timeout > 0 && in->timeout < MODAL_POLL_SECONDS ? (double)in->timeout
                                                                          : MODAL_POLL_SECONDS;
     if (image.box)
-        built = await_build(c, image.box, seconds, &why);
+        built = await_build(c, image.box, seconds, true, &why);
     if (put_result(&result, built, &why)) {
         out.result = &result;
         out.has_eof = out.eof = true;
@@ -597,8 +719,8 @@ static struct box *snapshot(struct modal_call *c, const char *id, struct tn_erro
     box_look(b, &v);
     /* Until it rests it is an image that cannot be used: so is one that a killed service leaves. */
     const char *recipe = tn_json_get_str(modal_record(&v), "recipe", "");
-    tn_autojson struct tn_json *first = image_metadata(recipe, "\"bad\"", err);
-    tn_autojson struct tn_json *then = first ? image_metadata(recipe, "\"good\"", err) : NULL;
+    tn_autojson struct tn_json *first = image_metadata(recipe, "", "\"bad\"", err);
+    tn_autojson struct tn_json *then = first ? image_metadata(recipe, "", "\"good\"", err) : NULL;
     wish.metadata = first;
     struct box *made = then ? surface_rest(b, c->who, &wish, then,
                                            c->s->options->start_seconds + MODAL_START_MORE, err)

@@ -165,6 +165,10 @@ void modal_image_done(struct modal_image *i);
 #define automodalimage TN_CLEANUP(modal_image_done)
 int modal_find_image(struct tn_service *s, const struct caller *who, const char *id,
                      struct modal_image *out, struct tn_error *err);
+/* The same, to make something of it: waits until it is built.  TN_E_INVALID: its build has failed;
+ * TN_E_BUSY: it goes on. */
+int modal_use_image(struct modal_call *c, const char *id, struct modal_image *out,
+                    struct tn_error *err);
 /* The variables of a recipe as JSON text of an object, and its directory or NULL; the caller's. */
 char *modal_recipe_env(const char *recipe, char **workdir);
 char *modal_recipe_workdir(const char *recipe);

@@ -11,7 +11,6 @@
 #define OWNER "modal-secret"
 enum {
     SECRET_ID = 3 + 22,
-    SECRETS_MAX = 256,
     SECRETS_OF_TENANT = 32,
     SECRET_MAX = 64 << 10,
     KEYS_MAX = 256, /* that are told */
@@ -20,12 +19,19 @@ enum {
 #define SECRET_SECONDS 3600
 
 /* Newer clients send variables with the sandbox itself; older ones make a secret of them first, and
- * name it in their next call. */
-static struct secret {
-    char id[SECRET_ID + 1], tenant[65];
+ * name it in their next call.  Each tenant has a shelf of its own, so that none pushes out what is
+ * another's; those without any are freed. */
+struct secret {
+    char id[SECRET_ID + 1];
     char *env; /* JSON text of an object; NULL: the place is free */
     double made;
-} secrets[SECRETS_MAX];
+};
+struct shelf {
+    struct shelf *next;
+    char tenant[65];
+    struct secret places[SECRETS_OF_TENANT];
+};
+static struct shelf *shelves;
 static pthread_mutex_t secrets_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forget(struct secret *s)
@@ -35,27 +41,56 @@ static void forget(struct secret *s)
     free(TN_TAKE_PTR(s->env));
 }
 
-/* A free place, or that of the oldest: of this tenant, where it has its share.  Under the lock. */
-static struct secret *place_for(const char *tenant, double now)
+/* Forgets what is old.  Whether nothing is left there. */
+static bool clear_shelf(struct shelf *shelf, double now)
 {
-    struct secret *oldest = NULL, *own = NULL, *empty = NULL;
-    size_t count = 0;
+    bool empty = true;
 
-    for (struct secret *s = secrets; s < secrets + SECRETS_MAX; s++) {
+    for (struct secret *s = shelf->places; s < shelf->places + SECRETS_OF_TENANT; s++) {
         if (s->env && now - s->made > SECRET_SECONDS)
             forget(s);
-        if (!s->env) {
-            empty = s;
-            continue;
-        }
-        if (!oldest || s->made < oldest->made)
-            oldest = s;
-        bool ours = strcmp(s->tenant, tenant) == 0;
-        count += ours;
-        if (ours && (!own || s->made < own->made))
-            own = s;
+        empty = empty && !s->env;
     }
-    return count >= SECRETS_OF_TENANT ? own : empty ? empty : oldest;
+    return empty;
+}
+
+/* The tenant's, or NULL.  Under the lock. */
+static struct shelf *shelf_of(const char *tenant)
+{
+    struct shelf *shelf = shelves;
+
+    while (shelf && strcmp(shelf->tenant, tenant) != 0)
+        shelf = shelf->next;
+    return shelf;
+}
+
+/* A free place of that tenant, or that of its oldest.  Under the lock. */
+static struct secret *place_for(const char *tenant, double now)
+{
+    for (struct shelf **at = &shelves; *at;) {
+        struct shelf *shelf = *at;
+        if (clear_shelf(shelf, now)) {
+            *at = shelf->next;
+            free(shelf);
+        } else {
+            at = &shelf->next;
+        }
+    }
+    struct shelf *own = shelf_of(tenant);
+    if (!own) {
+        own = tn_calloc(1, sizeof *own);
+        snprintf(own->tenant, sizeof own->tenant, "%s", tenant);
+        own->next = shelves;
+        shelves = own;
+    }
+    struct secret *oldest = own->places;
+    for (struct secret *s = own->places; s < own->places + SECRETS_OF_TENANT; s++) {
+        if (!s->env)
+            return s;
+        if (s->made < oldest->made)
+            oldest = s;
+    }
+    return oldest;
 }
 
 /* One without a name. */
@@ -83,7 +118,6 @@ static int make_ephemeral(struct modal_call *c, const Modal__SecretGetOrCreateRe
     struct secret *place = place_for(c->who->tenant, now);
     forget(place);
     memcpy(place->id, id, sizeof id);
-    snprintf(place->tenant, sizeof place->tenant, "%s", c->who->tenant);
     place->env = tn_buf_take(&env);
     place->made = now;
     pthread_mutex_unlock(&secrets_lock);
@@ -97,10 +131,10 @@ static char *secret_env(const char *tenant, const char *id)
     char *env = NULL;
 
     pthread_mutex_lock(&secrets_lock);
-    for (size_t i = 0; i < SECRETS_MAX; i++)
-        if (secrets[i].env && strcmp(secrets[i].id, id) == 0 &&
-            strcmp(secrets[i].tenant, tenant) == 0)
-            env = tn_strdup(secrets[i].env);
+    const struct shelf *own = shelf_of(tenant);
+    for (size_t i = 0; own && i < SECRETS_OF_TENANT; i++)
+        if (own->places[i].env && strcmp(own->places[i].id, id) == 0)
+            env = tn_strdup(own->places[i].env);
     pthread_mutex_unlock(&secrets_lock);
     return env;
 }
