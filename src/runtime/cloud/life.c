@@ -380,26 +380,35 @@ static int kill_other(const struct cloud_view *v, void *ctx)
     return r->ended ? 0 : -1;
 }
 
+static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, int64_t deadline)
+{
+    for (int i = 0, ms = 0; i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
+        if (find_marked(c, own, v, deadline, NULL) == 0 && v->known)
+            return true;
+    return false;
+}
+
 /* One whose answer was lost is looked for, and only then asked for once more. */
 static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
                 int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
-    int ms = 0;
 
     if (find_marked(c, s->id, v, deadline, err) < 0)
         return -1;
     if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
         return 0;
-    for (int i = 0; is_lost(&why) && i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
-        if (find_marked(c, s->id, v, deadline, NULL) == 0 && v->known)
-            return 0;
-    if (is_lost(&why) && tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
+    if (!is_lost(&why))
+        return cloud_fail(err, &why);
+    if (seek(c, s->id, v, deadline))
+        return 0;
+    if (tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
         struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
     }
-    return cloud_fail(err, &why);
+    /* By its key the vendor knows that the first one is still being made. */
+    return why.code == TN_E_CONFLICT && seek(c, s->id, v, deadline) ? 0 : cloud_fail(err, &why);
 }
 
 /* From what has the hand, as long as the vendor knows that. */
