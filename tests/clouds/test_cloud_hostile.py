@@ -39,6 +39,25 @@ def test_a_key_that_is_refused(cloud, driver, vendor):
     assert refusal.code == "denied" and cloud.variable in refusal.text
 
 
+# --- what is not sent --------------------------------------------------------------------------------
+
+
+REFUSED = {
+    "volumes": ({"volumes": ["/tmp:/data"]}, "of the vendor's own"),
+    "allow": ({"network": "allow", "allow": ["example.com"]}, "no rules are sent"),
+    "network": ({"network": "host"}, "none or open"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_not_sent_is_refused_before_anybody_is_asked(cloud, driver, vendor, what):
+    """Vendors have volumes and rules: an error says who does without."""
+    spec, words = REFUSED[what]
+    refusal = create(driver, **spec)
+    assert refusal.code == "unsupported" and what in refusal.text and words in refusal.text
+    assert vendor.requests == []
+
+
 # --- trouble -----------------------------------------------------------------------------------------
 
 

@@ -166,11 +166,12 @@ void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct
 
 #define SIZE "sizes are those of the template"
 static const struct tn_spec_bar barred[] = {
-    {"volumes", "directories of this machine are not there"},
+    {"volumes",
+     "directories of this machine are not there, and none of the vendor's own is asked for"},
     {"devices", "it has none of this machine"},
     {"gpus", "it has none of this machine"},
     {"isolation", "the vendor decides about it"},
-    {"allow", "the vendor has no such rules"},
+    {"allow", "no rules are sent to the vendor"},
     {"ask", "the vendor asks nobody"},
     {"secrets", "nobody there puts them in"},
     {"memory", SIZE},
@@ -192,7 +193,7 @@ int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, s
         return -1;
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
         spec->network == TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
+        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: clouds are asked for none or open alone",
                        tn_networks[spec->network]);
     return vendor->check ? vendor->check(spec, err) : 0;
 }
