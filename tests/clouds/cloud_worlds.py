@@ -31,6 +31,7 @@ class E2b:
     agent = "envd"  # in messages
     upload = "/files"  # how the path of one ends
     header = staticmethod(lambda key: ("x-api-key", key))
+    create_key = "idempotency-key"
 
     def settings(self, url, key):
         return {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, self.variable: key}
@@ -58,6 +59,7 @@ class Daytona:
     upload = "/files/upload"
     sizes = ("memory", "cpus", "disk")
     header = staticmethod(lambda key: ("authorization", f"Bearer {key}"))
+    create_key = None
 
     def settings(self, url, key):
         return {"DAYTONA_API_URL": f"{url}/api", self.variable: key}
@@ -83,6 +85,7 @@ class Runloop:
     agent = "execution"
     upload = "/upload_file"
     header = staticmethod(lambda key: ("authorization", f"Bearer {key}"))
+    create_key = "x-request-id"
 
     def settings(self, url, key):
         return {"RUNLOOP_BASE_URL": url, self.variable: key}

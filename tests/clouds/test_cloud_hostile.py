@@ -6,6 +6,7 @@ import time
 import pytest
 
 from bad_days import always, create, refused
+from cloud_worlds import Account
 from vendor import Vendor
 
 
@@ -36,6 +37,25 @@ def test_a_key_that_is_refused(cloud, driver, vendor):
     vendor.behave[cloud.LIST] = always(401, {"code": 401, "message": f"Invalid {cloud.key}\x1b[31m\n"})
     refusal = refused(driver, "list")
     assert refusal.code == "denied" and cloud.variable in refusal.text
+
+
+# --- what is not sent --------------------------------------------------------------------------------
+
+
+REFUSED = {
+    "volumes": ({"volumes": ["/tmp:/data"]}, "of the vendor's own"),
+    "allow": ({"network": "allow", "allow": ["example.com"]}, "no rules are sent"),
+    "network": ({"network": "host"}, "none or open"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_not_sent_is_refused_before_anybody_is_asked(cloud, driver, vendor, what):
+    """Vendors have volumes and rules: an error says who does without."""
+    spec, words = REFUSED[what]
+    refusal = create(driver, **spec)
+    assert refusal.code == "unsupported" and what in refusal.text and words in refusal.text
+    assert vendor.requests == []
 
 
 # --- trouble -----------------------------------------------------------------------------------------
@@ -90,6 +110,67 @@ def test_a_lost_answer_is_looked_for_before_it_is_asked_again(cloud, driver, ven
     refusal = create(driver)  # its agent is none
     assert cloud.agent in refusal.text or "preview" in refusal.text or "not found" in refusal.text, refusal
     assert len(vendor.asked(*cloud.CREATE)) == 1
+
+
+def keys(cloud, vendor):
+    return [request.headers.get(cloud.create_key) for request in vendor.asked(*cloud.CREATE)]
+
+
+def test_who_is_asked_again_is_told_that_it_is_the_same(cloud, driver, vendor):
+    """Its lists are slow: the answer was lost, and it is not to be found, so a vendor with keys tells of the first one."""
+    if not cloud.create_key:
+        pytest.skip("it has no key for a create")
+    made = {}
+
+    def lose_the_first(handler, request):
+        key = request.headers[cloud.create_key]
+        if key in made:
+            return handler.json(201, made[key])
+        made[key] = {**cloud.sandbox, cloud.marks: request.json[cloud.marks]}
+        handler.close_connection = True
+
+    vendor.behave[cloud.CREATE] = lose_the_first
+    vendor.behave["GET", f"{cloud.one}abc"] = lambda handler, request: handler.json(200, *made.values())
+    vendor.behave["DELETE", f"{cloud.one}abc"] = always(200, {})
+    create(driver)  # its agent is none
+    assert len(keys(cloud, vendor)) == 2 and len(made) == 1
+    vendor.behave[cloud.CREATE] = always(400, {"message": "no"})
+    create(driver, image="tools")
+    assert len(set(keys(cloud, vendor))) == 2, "another sandbox is another request"
+    assert all(key.replace("-", "").isalnum() and key == key.lower() for key in keys(cloud, vendor))
+
+
+def test_one_that_is_being_made_is_waited_for(cloud, driver, vendor):
+    """The vendor knows the request that it is asked again, and has not ended it."""
+    made = []
+
+    def slow(handler, request):
+        if len(vendor.asked(*cloud.CREATE)) == 1:
+            handler.close_connection = True
+            return
+        made.append({**cloud.sandbox, cloud.marks: request.json[cloud.marks]})
+        handler.json(409, {"code": 409, "message": "in progress"})
+
+    vendor.behave[cloud.CREATE] = slow
+    vendor.behave[cloud.LIST] = lambda handler, request: handler.json(200, cloud.page(made)[0])
+    vendor.behave["GET", f"{cloud.one}abc"] = lambda handler, request: handler.json(200, made[0])
+    vendor.behave["DELETE", f"{cloud.one}abc"] = always(200, {})
+    assert "in progress" not in create(driver).text  # its agent is none
+    assert len(vendor.asked(*cloud.CREATE)) == 2
+
+
+def test_our_own_service_knows_the_key(cloud, driver, vendor, service):
+    if not cloud.create_key:
+        pytest.skip("it has no key for a create")
+    vendor.behave[cloud.CREATE] = always(400, {"message": "no"})
+    create(driver)
+    (request,) = vendor.asked(*cloud.CREATE)
+    account = Account(cloud, service, f"keys-{cloud.name}")
+    key = {cloud.create_key: request.headers[cloud.create_key]}
+    first, again = (account.client.post(cloud.CREATE[1], request.json, headers=key) for _ in range(2))
+    assert first.status in (200, 201), first.text
+    assert again.json[cloud.id] == first.json[cloud.id] and len(account.boxes()) == 1
+    account.remove(first.json[cloud.id])
 
 
 @pytest.mark.parametrize("how", ["silent", "drip"])

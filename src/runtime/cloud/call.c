@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "base/again.h"
+#include "base/sha256.h"
 #include "net/url.h"
 #include "runtime/cloud/cloud.h"
 #include "runtime/hand-address.h"
@@ -13,6 +14,7 @@ enum {
     LONGEST_PAUSE_MS = 4000,
     SENTENCE_MAX = 400,
     MOST_PAGES = 1000,
+    KEY_LETTERS = 32,
 };
 #define LONGEST_RETRY_AFTER 3600.0
 
@@ -253,6 +255,28 @@ struct cloud_call cloud_post(const char *target, const struct tn_buf *body)
                                        .type = "application/json",
                                        .body = tn_buf_str(body),
                                        .body_len = body->len}};
+}
+
+int cloud_ask_for(const struct cloud *c, const struct tn_subject *s, const char *target,
+                  const char *key, const struct tn_buf *body, struct tn_json **out,
+                  int64_t deadline, struct tn_error *err)
+{
+    struct cloud_call call = cloud_post(target, body);
+    char digest[CLOUD_DIGEST];
+    struct tn_sha256 hash;
+
+    if (!tn_buf_ok(body))
+        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
+    /* The marks are in the body: nobody else sends that.  Another image is another request. */
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, body->data, body->len);
+    tn_sha256_end_hex(&hash, digest);
+    tn_autofree char *header = key ? tn_asprintf("%s%.*s", key, KEY_LETTERS, digest) : NULL;
+    const char *const headers[] = {header, NULL};
+    call.unsafe = true;
+    call.web.headers = headers;
+    call.web.cancel = s->cancel;
+    return cloud_ask(&c->line, &call, out, deadline, err);
 }
 
 int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,

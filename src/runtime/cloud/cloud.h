@@ -362,6 +362,11 @@ int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, 
 
 /* A POST with a body of JSON. */
 struct cloud_call cloud_post(const char *target, const struct tn_buf *body);
+/* Asks for a sandbox, once.  What comes after key ("NAME: PREFIX"; NULL: the vendor has none) says
+ * which request it is: who is asked for the same one again makes no second sandbox. */
+int cloud_ask_for(const struct cloud *c, const struct tn_subject *s, const char *target,
+                  const char *key, const struct tn_buf *body, struct tn_json **out,
+                  int64_t deadline, struct tn_error *err);
 /* One sandbox, as read understands the answer.  404: it is not known. */
 int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
                struct cloud_view *out, int64_t deadline, struct tn_error *err);

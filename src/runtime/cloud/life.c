@@ -166,11 +166,12 @@ void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct
 
 #define SIZE "sizes are those of the template"
 static const struct tn_spec_bar barred[] = {
-    {"volumes", "directories of this machine are not there"},
+    {"volumes",
+     "directories of this machine are not there, and none of the vendor's own is asked for"},
     {"devices", "it has none of this machine"},
     {"gpus", "it has none of this machine"},
     {"isolation", "the vendor decides about it"},
-    {"allow", "the vendor has no such rules"},
+    {"allow", "no rules are sent to the vendor"},
     {"ask", "the vendor asks nobody"},
     {"secrets", "nobody there puts them in"},
     {"memory", SIZE},
@@ -192,7 +193,7 @@ int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, s
         return -1;
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
         spec->network == TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
+        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: clouds are asked for none or open alone",
                        tn_networks[spec->network]);
     return vendor->check ? vendor->check(spec, err) : 0;
 }
@@ -380,26 +381,35 @@ static int kill_other(const struct cloud_view *v, void *ctx)
     return r->ended ? 0 : -1;
 }
 
+static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, int64_t deadline)
+{
+    for (int i = 0, ms = 0; i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
+        if (find_marked(c, own, v, deadline, NULL) == 0 && v->known)
+            return true;
+    return false;
+}
+
 /* One whose answer was lost is looked for, and only then asked for once more. */
 static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
                 int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
-    int ms = 0;
 
     if (find_marked(c, s->id, v, deadline, err) < 0)
         return -1;
     if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
         return 0;
-    for (int i = 0; is_lost(&why) && i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
-        if (find_marked(c, s->id, v, deadline, NULL) == 0 && v->known)
-            return 0;
-    if (is_lost(&why) && tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
+    if (!is_lost(&why))
+        return cloud_fail(err, &why);
+    if (seek(c, s->id, v, deadline))
+        return 0;
+    if (tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
         struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
     }
-    return cloud_fail(err, &why);
+    /* By its key the vendor knows that the first one is still being made. */
+    return why.code == TN_E_CONFLICT && seek(c, s->id, v, deadline) ? 0 : cloud_fail(err, &why);
 }
 
 /* From what has the hand, as long as the vendor knows that. */

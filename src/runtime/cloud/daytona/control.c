@@ -128,12 +128,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
     *out = (struct cloud_view){0};
     if (put_wish(c, s, &w, err) < 0)
         return -1;
-    if (!tn_buf_ok(&body))
-        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    struct cloud_call call = cloud_post("/sandbox", &body);
-    call.unsafe = true;
-    call.web.cancel = s->cancel;
-    if (cloud_ask(&c->line, &call, &tree, deadline, &why) == 0) {
+    if (cloud_ask_for(c, s, "/sandbox", NULL, &body, &tree, deadline, &why) == 0) {
         if (daytona_read(c, tree, out, err) < 0)
             return -1;
         return out->known ? 0 : tn_fail(err, TN_E_PEER, "Daytona has destroyed it at once");

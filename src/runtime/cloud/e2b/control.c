@@ -77,12 +77,8 @@ int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_vie
         return 0;
     }
     put_wish(c, s, &w);
-    if (!tn_buf_ok(&body))
-        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    struct cloud_call call = cloud_post("/sandboxes", &body);
-    call.unsafe = true;
-    call.web.cancel = s->cancel;
-    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+    if (cloud_ask_for(c, s, "/sandboxes", "Idempotency-Key: tendon-", &body, &tree, deadline, err) <
+        0)
         return -1;
     return e2b_read(c, tree, out, err);
 }

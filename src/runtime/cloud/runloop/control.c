@@ -235,12 +235,10 @@ int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_
 
     *out = (struct cloud_view){0};
     put_wish(c, s, &w);
-    if (!tn_buf_ok(&body))
-        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    struct cloud_call call = cloud_post("/v1/devboxes", &body);
-    call.unsafe = true;
-    call.web.cancel = s->cancel;
-    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0 || devbox_read(c, tree, out, err) < 0)
+    /* As its SDKs spell it. */
+    if (cloud_ask_for(c, s, "/v1/devboxes", "X-Request-Id: stainless-tendon-retry-", &body, &tree,
+                      deadline, err) < 0 ||
+        devbox_read(c, tree, out, err) < 0)
         return -1;
     if (!out->known)
         return tn_fail(err, TN_E_PEER, "Runloop has shut the devbox down at once");
