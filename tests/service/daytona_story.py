@@ -86,6 +86,8 @@ def files():
     fs.upload_file(b"hello", "data/hello.txt")
     fs.upload_files([sdk.FileUpload(source=f"file {i}".encode(), destination=f"data/{i}.txt") for i in range(5)])
     assert fs.download_file("data/hello.txt") == b"hello"
+    fs.upload_files([sdk.FileUpload(source=f"file {i}".encode(), destination=f"many/{i}.txt") for i in range(200)])
+    assert len(fs.list_files("many")) == 200 and fs.download_file("many/199.txt") == b"file 199"
     large = bytes(range(256)) * 40000
     fs.upload_file(large, "/tmp/large.bin")
     assert fs.download_file("/tmp/large.bin") == large
