@@ -294,6 +294,21 @@ def test_a_signing_key_ends_with_any_key_of_its_tenant(service, alice, bob, box)
     assert alice.get(link).ok().json != before
 
 
+def test_an_ephemeral_one_ends_instead_of_an_auto_stop(jail_works, tmp_path):
+    """Also when the service was killed meanwhile; one that is not is stopped."""
+    service = Service(tmp_path, settings={"idle_stop_seconds": "3"}).start()
+    try:
+        alice = service.tenant("alice")
+        made, other = create(alice, autoDeleteInterval=0), create(alice, autoDeleteInterval=-1)
+        assert made["autoDeleteInterval"] == 0 and other["autoDeleteInterval"] == -1
+        service.restart(kill=True)
+        eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404, "it is gone")
+        eventually(lambda: state(alice, other) == "stopped", "it is stopped")
+        kill(alice, other)
+    finally:
+        service.finish()
+
+
 # --- ports ---------------------------------------------------------------------------------------
 
 
