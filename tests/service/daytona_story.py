@@ -335,6 +335,7 @@ def snapshots():
         sandbox.create_snapshot(name)
         assert client.snapshot.get(name).name == name
         assert name in [one.name for one in client.snapshot.list().items]
+        assert client.snapshot.activate(client.snapshot.get(name)).name == name
         fork = sandbox.fork()
         assert fork.fs.download_file("kept.txt") == b"kept"
         fork.delete()
