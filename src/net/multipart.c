@@ -27,7 +27,7 @@ struct tn_multipart {
     size_t delimiter_len;
     char window[WINDOW];
     size_t at, end; /* unread bytes of the window */
-    int parts;
+    int parts, parts_max;
     struct tn_part part;
 };
 
@@ -58,6 +58,7 @@ struct tn_multipart *tn_multipart_new(const char *content_type, tn_source_fn sou
     }
     struct tn_multipart *m = tn_calloc(1, sizeof *m);
     m->source = source;
+    m->parts_max = PARTS_MAX;
     m->ctx = ctx;
     m->delimiter_len = (size_t)snprintf(m->delimiter, sizeof m->delimiter, "\r\n--%s", boundary);
     /* The first delimiter may open the body; with a line end before it, it is like all others. */
@@ -72,6 +73,11 @@ void tn_multipart_free(struct tn_multipart *m)
         return;
     multipart_part_clear(&m->part);
     free(m);
+}
+
+void tn_multipart_allow(struct tn_multipart *m, int parts)
+{
+    m->parts_max = parts;
 }
 
 /* --- the window ---------------------------------------------------------------------------- */
@@ -274,7 +280,7 @@ int tn_multipart_next(struct tn_multipart *m, const struct tn_part **part, struc
         m->state = FINISHED;
     if (more <= 0)
         return more;
-    if (++m->parts > PARTS_MAX)
+    if (++m->parts > m->parts_max)
         return fail(m, err, TN_E_TOO_LARGE, "The multipart body has too many parts");
     if (read_headers(m, err) < 0 || enter_content(m, err) < 0)
         return -1;

@@ -36,7 +36,7 @@ enum keep keep_verdict(const struct keep_times *t, double now, double *again)
         {timeout_counts(t), t->timeout, at_timeout(t)},
         {(runs || (rests && t->state == BOX_PAUSED)) && t->idle_stop > 0 &&
              (t->abilities & TN_CAN_STOP),
-         used + t->idle_stop, KEEP_STOP},
+         used + t->idle_stop, t->ephemeral ? KEEP_END : KEEP_STOP},
         {runs && t->idle_pause > 0 && (t->abilities & TN_CAN_PAUSE), used + t->idle_pause,
          KEEP_PAUSE},
     };

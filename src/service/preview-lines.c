@@ -81,18 +81,24 @@ static bool opens_a_sandbox(const struct passage *p, const char *name, const cha
     return p->is_session_key && p->is_session_key(value, p->ctx);
 }
 
+/* The address of a page that was opened with a ticket or a token. */
+static bool shows_ours(const char *url)
+{
+    return strstr(url, TICKET_QUERY "=") || strstr(url, DAYTONA_QUERY "=");
+}
+
 enum tn_http_verdict passage_request(const char *name, const char *value, struct tn_buf *changed,
                                      void *ctx)
 {
     static const char *const tokens[] = {"X-Daytona-Preview-Token", "E2b-Traffic-Access-Token",
-                                         NULL};
+                                         "X-Runloop-Tunnel-Authorization", NULL};
 
     if (strcasecmp(name, "Cookie") == 0)
         return pass_cookies(ctx, value, changed);
     if (is_one_of(name, tokens))
         return TN_HTTP_DROP;
     if (is_forwarding(name) || carries_our_key(name, value) || opens_a_sandbox(ctx, name, value) ||
-        (strcasecmp(name, "Referer") == 0 && strstr(value, TICKET_QUERY "=")))
+        (strcasecmp(name, "Referer") == 0 && shows_ours(value)))
         return TN_HTTP_DROP;
     return TN_HTTP_PASS;
 }
@@ -234,22 +240,22 @@ enum tn_http_verdict hand_answer(const char *name, const char *value, struct tn_
 /* --- targets ------------------------------------------------------------------------------- */
 
 /* Names are taken literally, so that what is found is also what is removed. */
-static bool is_ticket(const char *pair, size_t n)
+static bool is_named(const char *pair, size_t n, const char *name)
 {
-    size_t name = strlen(TICKET_QUERY);
+    size_t length = strlen(name);
 
-    return n > name && pair[name] == '=' && strncmp(pair, TICKET_QUERY, name) == 0;
+    return n > length && pair[length] == '=' && strncmp(pair, name, length) == 0;
 }
 
-bool target_ticket(const char *target, char *out, size_t size)
+bool target_value(const char *target, const char *name, char *out, size_t size)
 {
-    size_t name = strlen(TICKET_QUERY "=");
+    size_t skip = strlen(name) + 1;
 
     for (const char *at = target + strcspn(target, "?"); *at;) {
         size_t n = strcspn(++at, "&");
-        if (is_ticket(at, n) && n - name < size) {
-            memcpy(out, at + name, n - name);
-            out[n - name] = '\0';
+        if (is_named(at, n, name) && n - skip < size) {
+            memcpy(out, at + skip, n - skip);
+            out[n - skip] = '\0';
             return true;
         }
         at += n;
@@ -265,7 +271,7 @@ void target_without_ticket(const char *target, struct tn_buf *out)
     tn_buf_add(out, target, path);
     for (const char *at = target + path; *at;) {
         size_t n = strcspn(++at, "&");
-        if (!is_ticket(at, n)) {
+        if (!is_named(at, n, TICKET_QUERY) && !is_named(at, n, DAYTONA_QUERY)) {
             tn_buf_putc(out, between);
             tn_buf_add(out, at, n);
             between = '&';

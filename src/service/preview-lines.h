@@ -7,9 +7,10 @@
 
 #include "net/http-forward.h"
 
-#define TICKET_QUERY "tendon-ticket"   /* of a link */
-#define OUR_COOKIES "tendon-"          /* how the names of all our cookies start */
-#define APP_COOKIES OUR_COOKIES "app-" /* one of a sandbox on a shared address */
+#define TICKET_QUERY "tendon-ticket"             /* of a link */
+#define DAYTONA_QUERY "DAYTONA_SANDBOX_AUTH_KEY" /* a token of Daytona's in a query */
+#define OUR_COOKIES "tendon-"                    /* how the names of all our cookies start */
+#define APP_COOKIES OUR_COOKIES "app-"           /* one of a sandbox on a shared address */
 
 struct passage {
     const char *prefix; /* "/preview/ID/8080" on a shared address; NULL: a host of its own */
@@ -35,9 +36,10 @@ enum tn_http_verdict hand_answer(const char *name, const char *value, struct tn_
 
 /* Whether the value of X-API-Key or Authorization is an API key of ours, by its form. */
 bool carries_our_key(const char *name, const char *value);
-/* The first ticket in the query of a target (path and query, as sent); false: none, or too long. */
-bool target_ticket(const char *target, char *out, size_t size);
-/* Appends the target without any ticket in its query. */
+/* The first value of that name (TICKET_QUERY, DAYTONA_QUERY) in the query of a target (path and
+ * query, as sent); false: none, or too long. */
+bool target_value(const char *target, const char *name, char *out, size_t size);
+/* Appends the target without any ticket or token of ours in its query. */
 void target_without_ticket(const char *target, struct tn_buf *out);
 
 #endif

@@ -14,6 +14,8 @@
 
 #define LINK_SECONDS 60.0   /* a link can be opened so long */
 #define VISIT_SECONDS 43200 /* and a visit can last so long */
+#define BY_LINK "visit"     /* what cookies are for: the visit of who had a link, */
+#define BY_TOKEN "token"    /* or a token of Daytona's, which is for the key of the sandbox */
 enum { TARGET_MAX = 16 << 10 };
 
 /* Somebody at the door of a port. */
@@ -25,7 +27,7 @@ struct visitor {
     char *origin;         /* "http://8080-ID.localhost:7171"; NULL: by a path */
     char *prefix;         /* "/preview/ID/8080"; NULL: by a host */
     char *cookie;         /* name of ours */
-    struct tn_buf target; /* to ask the server inside for: no ticket is in it */
+    struct tn_buf target; /* to ask the server inside for: nothing of ours is in it */
 };
 
 static void visitor_done(struct visitor *v)
@@ -109,15 +111,23 @@ static bool becomes_part_of_us(const struct visitor *v)
 struct cookie_check {
     struct visitor *v;
     struct caller *who;
+    bool by_token;
 };
+
+static bool is_for(const struct cookie_check *c, const char *value, const char *what)
+{
+    char purpose[32];
+
+    purpose_of(what, c->v->port, purpose);
+    return ticket_check(c->v->s, value, purpose, c->v->id, c->who, NULL) == 0;
+}
 
 static bool is_visit(const char *value, void *ctx)
 {
-    const struct cookie_check *c = ctx;
-    char purpose[32];
+    struct cookie_check *c = ctx;
 
-    purpose_of("visit", c->v->port, purpose);
-    return ticket_check(c->v->s, value, purpose, c->v->id, c->who, NULL) == 0;
+    c->by_token = is_for(c, value, BY_TOKEN);
+    return c->by_token || is_for(c, value, BY_LINK);
 }
 
 static void refuse_page(struct visitor *v)
@@ -144,7 +154,12 @@ static bool enter_by_cookie(struct visitor *v)
         refuse_page(v);
         return false;
     }
-    return caller_enter(v->x, &who);
+    if (!check.by_token)
+        return caller_enter(v->x, &who);
+    autobox struct box *b = box_find(v->s, NULL, v->id, NULL);
+    if (!b)
+        preview_no_box(v->x);
+    return b && surface_enter(v->x, b, who.key_id);
 }
 
 static bool has_key(const struct tn_http_exchange *x)
@@ -159,25 +174,41 @@ static bool has_key(const struct tn_http_exchange *x)
     return false;
 }
 
-/* --- tickets ------------------------------------------------------------------------------- */
+/* --- tickets and tokens -------------------------------------------------------------------- */
 
-/* The ticket of a link becomes a cookie for this port alone, and leaves the address. */
-static void exchange_ticket(struct visitor *v, const struct caller *who)
+/* Whether the address is opened, not used for something else. */
+static bool opens(const struct visitor *v)
+{
+    const char *method = tn_http_method(v->x);
+
+    return (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) &&
+           !tn_http_header(v->x, "Upgrade");
+}
+
+/* For this port alone.  -1: answered. */
+static int give_cookie(struct visitor *v, const struct caller *who, const char *what)
 {
     char visit[TICKET_MAX], purpose[32];
     struct tn_error err = {0};
 
-    purpose_of("visit", v->port, purpose);
+    purpose_of(what, v->port, purpose);
     if (ticket_make(v->s, who, purpose, v->id, VISIT_SECONDS, visit, &err) < 0) {
         reply_error(v->x, &err);
-        return;
+        return -1;
     }
     tn_autofree char *cookie =
         tn_asprintf("%s=%s; Path=%s/; Max-Age=%d; HttpOnly; SameSite=Lax%s", v->cookie, visit,
                     v->prefix ? v->prefix : "", VISIT_SECONDS, is_secure(v->s) ? "; Secure" : "");
+    tn_http_set_header(v->x, "Set-Cookie", cookie);
+    return 0;
+}
+
+/* To the address without what opened it. */
+static void lead_on(struct visitor *v)
+{
     tn_autofree char *location =
         tn_asprintf("%s%s", v->prefix ? v->prefix : v->origin, tn_buf_str(&v->target));
-    tn_http_set_header(v->x, "Set-Cookie", cookie);
+
     tn_http_set_header(v->x, "Location", location);
     tn_http_set_header(v->x, "Referrer-Policy", "no-referrer");
     tn_http_set_header(v->x, "Cache-Control", "no-store");
@@ -187,9 +218,6 @@ static void exchange_ticket(struct visitor *v, const struct caller *who)
 /* True: it goes on to the sandbox. */
 static bool enter_by_ticket(struct visitor *v, const char *ticket)
 {
-    const char *method = tn_http_method(v->x);
-    bool opens = (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) &&
-                 !tn_http_header(v->x, "Upgrade");
     char purpose[32];
     struct caller who;
 
@@ -200,9 +228,31 @@ static bool enter_by_ticket(struct visitor *v, const char *ticket)
         return enter_by_cookie(v);
     if (!caller_enter(v->x, &who))
         return false;
-    if (opens)
-        exchange_ticket(v, &who);
-    return !opens;
+    if (!opens(v))
+        return true;
+    if (give_cookie(v, &who, BY_LINK) == 0)
+        lead_on(v);
+    return false;
+}
+
+/* What a page refers to comes without the token of the page's address, but with a cookie.  The page
+ * itself could read its address: a browser that shows it is led to the one without the token.
+ * Frames are not, since elsewhere they have no cookies.  True: it goes on to the sandbox. */
+static bool keep_token(struct visitor *v)
+{
+    const char *mode = tn_http_header(v->x, "Sec-Fetch-Mode");
+    const char *dest = tn_http_header(v->x, "Sec-Fetch-Dest");
+    char token[SURFACE_TOKEN];
+
+    if (!opens(v) || tn_http_header(v->x, "X-Daytona-Preview-Token") ||
+        !target_value(tn_http_target(v->x), DAYTONA_QUERY, token, sizeof token))
+        return true;
+    if (give_cookie(v, caller_of(v->x), BY_TOKEN))
+        return false;
+    bool shows = mode && strcmp(mode, "navigate") == 0 && dest && strcmp(dest, "document") == 0;
+    if (shows)
+        lead_on(v);
+    return !shows;
 }
 
 static bool enter(struct visitor *v)
@@ -211,14 +261,14 @@ static bool enter(struct visitor *v)
 
     if (has_key(v->x))
         return caller_present(v->x);
-    if (target_ticket(tn_http_target(v->x), ticket, sizeof ticket))
+    if (target_value(tn_http_target(v->x), TICKET_QUERY, ticket, sizeof ticket))
         return enter_by_ticket(v, ticket);
     int known = daytona_visit(v->s, v->x, v->id);
     if (known > 0 && becomes_part_of_us(v)) {
         refuse_page(v);
         return false;
     }
-    return known ? known > 0 : enter_by_cookie(v);
+    return known > 0 ? keep_token(v) : known == 0 && enter_by_cookie(v);
 }
 
 static void visit(struct visitor *v)

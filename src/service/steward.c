@@ -14,6 +14,7 @@
 #include "service/audit.h"
 #include "service/blobs.h"
 #include "service/clock.h"
+#include "service/daytona/daytona.h"
 #include "service/e2b/e2b.h"
 #include "service/front.h"
 #include "service/metrics.h"
@@ -64,6 +65,7 @@ static const struct {
 } measures[] = {
     [KEEP_PAUSE] = {ORDER_PAUSE, "idle_pause", "a sandbox was idle: paused"},
     [KEEP_STOP] = {ORDER_STOP, "idle_stop", "a sandbox was idle: stopped"},
+    [KEEP_END] = {ORDER_DELETE, "idle_stop", "an ephemeral sandbox was idle: deleted"},
     [KEEP_DELETE] = {ORDER_DELETE, "ttl", "a sandbox has reached its time to live: deleted"},
     [KEEP_PAUSE_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: paused"},
     [KEEP_STOP_NOW] = {ORDER_STOP, "timeout", "a sandbox has reached its time-out: stopped"},
@@ -100,12 +102,14 @@ static unsigned abilities_of(struct tn_service *s, const char *runtime)
 static int64_t consider(struct steward *k, const char *id)
 {
     autobox struct box *b = box_find(k->s, NULL, id, NULL);
+    struct daytona_settings settings;
     autoview struct box_view v = {0};
     double again;
 
     if (!b)
         return TN_NEVER;
     box_look(b, &v);
+    daytona_settings_of(v.metadata, &settings);
     struct keep_times t = {
         .state = v.state,
         .goal = v.goal,
@@ -117,6 +121,7 @@ static int64_t consider(struct steward *k, const char *id)
         .idle_stop = v.idle_stop,
         .timeout = v.timeout,
         .timeout_how = v.timeout_how,
+        .ephemeral = settings.remove == 0,
     };
     enum keep what = keep_verdict(&t, service_time(), &again);
     bool rests = what >= KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);

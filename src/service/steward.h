@@ -47,6 +47,7 @@ enum keep {
     KEEP_AS_IT_IS,
     KEEP_PAUSE,
     KEEP_STOP,
+    KEEP_END,       /* deleted instead of stopped; like the two above, not while it is in use */
     KEEP_DELETE,    /* this and what follows are done at once */
     KEEP_PAUSE_NOW, /* its time-out: in use or not */
     KEEP_STOP_NOW,
@@ -58,6 +59,7 @@ struct keep_times {
     double used, expires, idle_pause, idle_stop;
     double timeout;
     unsigned timeout_how;
+    bool ephemeral; /* it does not outlive its stop */
 };
 /* *again: in how many seconds it is worth another look; negative: not before it is nudged. */
 enum keep keep_verdict(const struct keep_times *t, double now, double *again);

@@ -36,8 +36,9 @@ static void use_target(const char *target)
     target_without_ticket(tn_buf_str(&once), &twice);
     assert(once.len <= strlen(target));
     assert(strcmp(tn_buf_str(&once), tn_buf_str(&twice)) == 0);
-    assert(!target_ticket(tn_buf_str(&once), ticket, sizeof ticket));
-    if (!target_ticket(target, ticket, sizeof ticket))
+    assert(!target_value(tn_buf_str(&once), TICKET_QUERY, ticket, sizeof ticket));
+    assert(!target_value(tn_buf_str(&once), DAYTONA_QUERY, ticket, sizeof ticket));
+    if (!target_value(target, TICKET_QUERY, ticket, sizeof ticket))
         return;
     assert(once.len < strlen(target));
 }

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import concurrent.futures
+import io
 import struct
 import sys
 import time
@@ -68,6 +69,16 @@ def life():
     sandbox.set_auto_delete_interval(240)
     sandbox.refresh_data()
     assert (sandbox.auto_stop_interval, sandbox.auto_archive_interval) == (30, 120)
+    if NEWER:
+        sandbox.set_auto_pause_interval(20)
+        sandbox.set_ttl(90)
+        before = sandbox.last_activity_at
+        sandbox.refresh_activity()
+        raises(sandbox.set_public, True)
+        sandbox.set_public(False)
+        sandbox.refresh_data()
+        assert sandbox.auto_pause_interval == 20 and sandbox.last_activity_at > before and not sandbox.public
+        assert sandbox.get_work_dir() == sandbox.get_user_home_dir() == "/home/daytona"
     sandbox.fs.upload_file(b"kept", "kept.txt")
     sandbox.stop()
     assert state(sandbox) == "stopped"
@@ -86,6 +97,8 @@ def files():
     fs.upload_file(b"hello", "data/hello.txt")
     fs.upload_files([sdk.FileUpload(source=f"file {i}".encode(), destination=f"data/{i}.txt") for i in range(5)])
     assert fs.download_file("data/hello.txt") == b"hello"
+    fs.upload_files([sdk.FileUpload(source=f"file {i}".encode(), destination=f"many/{i}.txt") for i in range(200)])
+    assert len(fs.list_files("many")) == 200 and fs.download_file("many/199.txt") == b"file 199"
     large = bytes(range(256)) * 40000
     fs.upload_file(large, "/tmp/large.bin")
     assert fs.download_file("/tmp/large.bin") == large
@@ -99,6 +112,11 @@ def files():
     assert len(fs.search_files("data", "*.txt").files) == 6
     results = fs.replace_in_files(["data/3.txt"], "file", "text")
     assert results[0].success and fs.download_file("data/3.txt") == b"text 3", results
+    if NEWER:
+        fs.upload_file_stream(io.BytesIO(large), "data/stream")
+        assert b"".join(fs.download_file_stream("data/stream")) == large
+        found = fs.download_files([sdk.FileDownloadRequest(source=name) for name in ("data/1.txt", "data/stream", "data/nothing")])
+        assert [one.result for one in found] == [b"file 1", large, None] and found[2].error and not found[0].error, found
     if hasattr(sandbox, "download_url"):
         signed(sandbox)
     fs.delete_file("data/moved.txt")
@@ -151,6 +169,16 @@ def commands():
         except OSError:  # the server inside is still starting
             assert time.monotonic() < deadline
             time.sleep(0.05)
+    if NEWER:
+        link = sandbox.create_signed_preview_url(8098, 60)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert opener.open(link.url, timeout=30).status == 200
+        sandbox.expire_signed_preview_url(8098, link.token)
+        try:
+            urllib.request.urlopen(link.url, timeout=30)
+            raise AssertionError("it was not expired")
+        except urllib.error.HTTPError as error:
+            assert error.code == 401
     sandbox.delete()
 
 
@@ -241,6 +269,16 @@ def pty():
     result = handle.wait(on_data=output.append, timeout=60)
     text = b"".join(output)
     assert b"30 100" in text and b"from here" in text and result.exit_code == 6, (result, text)
+    process = sandbox.process
+    process.create_pty_session("p2", pty_size=sdk.PtySize(rows=24, cols=80)).disconnect()
+    again = process.connect_pty_session("p2")
+    again.send_input("echo $((6 * 7)); exit 3\n")
+    output.clear()
+    assert again.wait(on_data=output.append, timeout=60).exit_code == 3 and b"42" in b"".join(output), output
+    process.create_pty_session("p3", pty_size=sdk.PtySize(rows=24, cols=80))
+    process.kill_pty_session("p3")
+    assert "p3" not in [one.id for one in process.list_pty_sessions() if one.active]
+    raises(process.kill_pty_session, "nothing")
     sandbox.delete()
 
 
@@ -272,6 +310,17 @@ def git():
         assert git.remote_get("fresh", "origin") == "https://example.org/x.git"
         git.configure_user("Ann", "ann@example.org", scope="local", path="fresh")
         assert git.get_config("user.name", scope="local", path="fresh") == "Ann"
+        git.set_config("core.pager", "cat", scope="local", path="fresh")
+        assert git.get_config("core.pager", scope="local", path="fresh") == "cat"
+        sandbox.fs.upload_file(b"changed", "repo/a")
+        git.add("repo", ["a"])
+        git.restore("repo", ["a"], staged=True)
+        assert run("git status --porcelain", cwd="repo").result == " M a\n"
+        git.restore("repo", ["a"])
+        assert run("git status --porcelain", cwd="repo").result == ""
+        sandbox.fs.upload_file(b"changed", "repo/a")
+        git.reset("repo", mode="hard", target="HEAD")
+        assert sandbox.fs.download_file("repo/a") == b"1\n"
         git.dangerously_authenticate("ann", "s3cret")
         assert "ann:s3cret@github.com" in run("cat .git-credentials").result
     sandbox.delete()
@@ -286,6 +335,7 @@ def snapshots():
         sandbox.create_snapshot(name)
         assert client.snapshot.get(name).name == name
         assert name in [one.name for one in client.snapshot.list().items]
+        assert client.snapshot.activate(client.snapshot.get(name)).name == name
         fork = sandbox.fork()
         assert fork.fs.download_file("kept.txt") == b"kept"
         fork.delete()

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import threading
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import yaml
 
 from daytona_wire import CONFIG, OLDEST, Toolbox, box, cell, create, kill, state  # noqa: F401, F811 (fixtures)
+from native import at, make
 from openapi_document import routes_of
+from previews import PORT, SERVER as SERVER_FILE, Visitor, by_host, by_path, serving, start_server
 from services import Service, eventually
 from trees import ROOT
 
@@ -292,6 +294,21 @@ def test_a_signing_key_ends_with_any_key_of_its_tenant(service, alice, bob, box)
     assert alice.get(link).ok().json != before
 
 
+def test_an_ephemeral_one_ends_instead_of_an_auto_stop(jail_works, tmp_path):
+    """Also when the service was killed meanwhile; one that is not is stopped."""
+    service = Service(tmp_path, settings={"idle_stop_seconds": "3"}).start()
+    try:
+        alice = service.tenant("alice")
+        made, other = create(alice, autoDeleteInterval=0), create(alice, autoDeleteInterval=-1)
+        assert made["autoDeleteInterval"] == 0 and other["autoDeleteInterval"] == -1
+        service.restart(kill=True)
+        eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404, "it is gone")
+        eventually(lambda: state(alice, other) == "stopped", "it is stopped")
+        kill(alice, other)
+    finally:
+        service.finish()
+
+
 # --- ports ---------------------------------------------------------------------------------------
 
 
@@ -314,6 +331,7 @@ def test_ports(service, alice, bob):
     eventually(lambda: stranger.get(target, headers=token).status == 200, "it listens")
     assert stranger.get(target, headers=token).ok().body == b"a page"
     assert stranger.get(f"{target}?DAYTONA_SANDBOX_AUTH_KEY={link['token']}").ok().body == b"a page"
+    stranger.get(f"{target}?DAYTONA_SANDBOX_AUTH_KEY={'0' * 32}").ok(401)
     stranger.get(target).ok(401)
     stranger.get(target, headers={"X-Daytona-Preview-Token": "0" * 32}).ok(401)
     other = create(bob)
@@ -336,6 +354,64 @@ def test_ports(service, alice, bob):
     alice.get(f"/api/sandbox/{made['id']}/ports/0/preview-url").ok(400)
     kill(alice, made)
     kill(bob, other)
+
+
+def test_a_token_in_an_address(service, alice, bob):
+    """A page that was opened with one finds what it refers to, and neither it nor its server learns the token."""
+    box, other = serving(alice), serving(alice)
+    link = alice.get(f"/api/sandbox/{box['id']}/ports/{PORT}/preview-url").ok().json
+    query = f"?a=1&DAYTONA_SANDBOX_AUTH_KEY={link['token']}&b=2"
+    shown = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for form in (by_host, by_path):
+        page, below = form(service, box, "/echo" + query), form(service, box, "/echo")
+        path = "/" if form is by_host else f"/preview/{box['id']}/{PORT}/"
+        program = Visitor(service)
+        seen = program.get(page, follow=False).ok()
+        assert seen.json["target"] == "/echo?a=1&b=2" and link["token"] not in seen.text
+        (cookie,) = seen.headers.get_all("Set-Cookie")
+        assert f"; Path={path};" in cookie and "; HttpOnly" in cookie and "Domain" not in cookie, cookie
+        seen = program.get(below, headers={"Referer": page}).ok()
+        assert not [line for line in seen.json["fields"] if line[0] in ("cookie", "referer")]
+        program.get(form(service, box, "/echo", port=PORT + 1)).ok(401)
+        browser = Visitor(service)
+        first = browser.get(page, headers=shown, follow=False)
+        assert first.status == 303 and urlsplit(first.headers["Location"])[2:4] == (urlsplit(page).path, "a=1&b=2")
+        assert first.headers["Referrer-Policy"] == "no-referrer"
+        assert browser.get(page, headers=shown).json["target"] == "/echo?a=1&b=2"
+        (value,) = browser.jar.values()
+        stolen = {"Cookie": f"tendon-{other['id']}-{PORT}={value}"}
+        Visitor(service).get(form(service, other, "/echo"), headers=stolen).ok(401)
+        frame = Visitor(service).get(page, headers=shown | {"Sec-Fetch-Dest": "iframe"}, follow=False)
+        assert frame.ok().json["target"] == "/echo?a=1&b=2"
+        # Nothing is kept by a token that was not looked at, of another sandbox, or with a request that opens nothing.
+        token = {"X-Daytona-Preview-Token": link["token"]}
+        wrong = form(service, box, "/echo?DAYTONA_SANDBOX_AUTH_KEY=" + "0" * 32)
+        seen = Visitor(service).get(wrong, headers=token).ok()
+        assert "Set-Cookie" not in seen.headers and seen.json["target"] == "/echo"
+        assert not [line for line in seen.json["fields"] if line[0] == "x-daytona-preview-token"]
+        Visitor(service).get(wrong).ok(401)
+        Visitor(service).get(form(service, other, "/echo" + query)).ok(401)
+        posted = form(service, box, "/sum" + query)
+        assert "Set-Cookie" not in Visitor(service).get(posted, method="POST", body=b"x").ok().headers
+    kill(alice, box)
+    kill(alice, other)
+
+
+def test_a_cookie_of_a_token_ends_with_the_key_of_the_sandbox(service, alice):
+    """And may no more than the token: the key that made it may not even use it."""
+    maker = service.client(service.make_key("maker", "--tenant", "alice", "--scope", "manage")["key"])
+    made = make(maker)
+    link = alice.get(f"/api/sandbox/{made['id']}/ports/{PORT}/preview-url").ok().json
+    visitor = Visitor(service)
+    there = by_host(service, made, "/echo")
+    eventually(lambda: visitor.get(f"{there}?DAYTONA_SANDBOX_AUTH_KEY={link['token']}").status == 502, "nobody listens")
+    visitor.get(there).ok(502)
+    alice.put(at(made, "/files", path=f"/tmp/{SERVER_FILE.name}"), SERVER_FILE.read_bytes()).ok(201)
+    start_server(alice, made)
+    assert visitor.get(there).ok().json["target"] == "/echo"
+    assert service.tendon("key", "revoke", "maker").returncode == 0
+    visitor.get(there).ok(401)
+    kill(alice, made)
 
 
 def test_what_the_operator_allows(jail_works, tmp_path):

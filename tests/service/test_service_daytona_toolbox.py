@@ -204,6 +204,15 @@ def test_up_and_down(toolbox, order):
     toolbox.delete("/files", path="up", recursive="true").ok(204)
 
 
+@pytest.mark.parametrize("order", ["pairs", "first"])
+def test_many_files_at_once(toolbox, order):
+    """Clients send as many as they are given."""
+    files = tuple((f"many/{i}.txt", b"%d" % i) for i in range(200))
+    assert len(toolbox.upload(*files, order=order).ok().json["files"]) == 200
+    assert toolbox.download(*(path for path, _ in files)) == dict(files)
+    toolbox.delete("/files", path="many", recursive="true").ok(204)
+
+
 def test_a_large_file_comes_in_pieces(toolbox):
     toolbox.output("head -c 9000000 /dev/urandom > /tmp/large; md5sum /tmp/large > /tmp/sum")
     content = toolbox.download("/tmp/large")["/tmp/large"]
@@ -270,6 +279,10 @@ def test_find_search_replace(toolbox):
         ([("files[0].file", "x", b"early")], "multipart/form-data; boundary=XX"),
         ([("files[0].path", None, b"x" * 9000), ("files[0].file", "x", b"")], "multipart/form-data; boundary=XX"),
         ([("files[0].path", None, b"a\0b"), ("files[0].file", "x", b"")], "multipart/form-data; boundary=XX"),
+        ([("files[10000].path", None, b"x"), ("files[10000].file", "x", b"")], "multipart/form-data; boundary=XX"),
+        ([("files[-1].path", None, b"x"), ("files[-1].file", "x", b"")], "multipart/form-data; boundary=XX"),
+        ([("files[0].path", None, b"x"), ("files[0].path", None, b"y")], "multipart/form-data; boundary=XX"),
+        ([("files[0].path", None, b"x"), ("files[1].file", "x", b"")], "multipart/form-data; boundary=XX"),
         ([], "text/plain"),
         ([], "multipart/form-data"),
     ],

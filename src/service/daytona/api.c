@@ -434,8 +434,10 @@ int daytona_visit(struct tn_service *s, struct tn_http_exchange *x, const char *
     const char *given = tn_http_header(x, "X-Daytona-Preview-Token");
     struct daytona_settings settings;
     autoview struct box_view v = {0};
+    char asked[SURFACE_TOKEN] = "";
 
-    given = given ? given : tn_http_query(x, "DAYTONA_SANDBOX_AUTH_KEY");
+    if (!given && target_value(tn_http_target(x), DAYTONA_QUERY, asked, sizeof asked))
+        given = asked;
     bool good = surface_is_token(s, "daytona-ports", id, given);
     if (given && !good) {
         reply_unauthorized(x, "That is not the token for the ports of this sandbox");

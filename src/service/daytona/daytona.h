@@ -29,8 +29,9 @@ enum {
 /* Looks at every request that is not for a port: errors of these paths are told in the vendor's
  * shape.  True: it was for events, which come without a key, and is answered. */
 bool daytona_take(struct tn_http_exchange *x);
-/* Who comes to a port of that box by a token of Daytona's, or because it is public: 1 when they are
- * let in, 0 when they have shown nothing, -1: answered. */
+/* Who comes to a port of that box by a token of Daytona's (in a header, or in the query of the
+ * target), or because it is public: 1 when they are let in, 0 when they have shown nothing, -1:
+ * answered. */
 int daytona_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id);
 
 /* The middle number of the client's version; very large where it says none. */

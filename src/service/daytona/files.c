@@ -12,7 +12,8 @@ enum {
     PIECE = 4 << 20,
     ENTRIES_MAX = 100000,
     DEPTH_MAX = 32,
-    FILES_MAX = 64,
+    FILES_MAX = 10000, /* of one upload: clients send as many as they are given at once */
+    REPLACE_FILES = 64,
     PATH_BYTES = 4096,
     REPLACE_MAX = 16 << 20
 };
@@ -266,56 +267,108 @@ static int store(struct daytona_call *c, struct tn_hand_files *f, struct tn_mult
     return 0;
 }
 
-static int read_text(struct tn_multipart *m, char **out, struct tn_error *err)
+/* Where the files of a form go: some clients send all paths before the first file. */
+struct places {
+    struct tn_held held;
+    char **at;
+    size_t count;
+};
+
+static void places_done(struct places *p)
 {
-    char *text = tn_calloc(1, PATH_BYTES);
-    size_t n = 0;
+    for (size_t i = 0; i < p->count; i++)
+        free(p->at[i]);
+    free(p->at);
+    tn_guard_held(&p->held);
+}
+#define autoplaces TN_CLEANUP(places_done)
+
+static int hold(struct places *p, size_t bytes, struct tn_error *err)
+{
+    if (!tn_purse_take(p->held.purse, bytes))
+        return tn_fail(err, TN_E_TOO_LARGE, "the paths of so many files take too much memory");
+    p->held.bytes += bytes;
+    return 0;
+}
+
+static int read_place(struct places *p, size_t i, struct tn_multipart *m, struct tn_error *err)
+{
+    char text[PATH_BYTES] = "";
+    size_t n = 0, count = i < 2 * p->count ? 2 * p->count : i + 1;
     ssize_t got;
 
     while ((got = tn_multipart_read(m, text + n, PATH_BYTES - 1 - n, err)) > 0)
         n += (size_t)got;
-    if (got == 0 && n < PATH_BYTES - 1 && strlen(text) == n) {
-        *out = text;
-        return 0;
+    if (got < 0)
+        return -1;
+    if (n == 0 || n == PATH_BYTES - 1 || strlen(text) != n)
+        return tn_fail(err, TN_E_INVALID, "files[%zu].path: empty, too long, or with a NUL", i);
+    if (i >= p->count) {
+        if (hold(p, (count - p->count) * sizeof *p->at, err))
+            return -1;
+        p->at = tn_realloc(p->at, count * sizeof *p->at);
+        memset(p->at + p->count, 0, (count - p->count) * sizeof *p->at);
+        p->count = count;
     }
-    free(text);
-    return got < 0 ? -1 : tn_fail(err, TN_E_INVALID, "a path is too long, or has a NUL");
+    if (p->at[i])
+        return tn_fail(err, TN_E_INVALID, "files[%zu].path: said twice", i);
+    if (hold(p, n + 1, err))
+        return -1;
+    p->at[i] = tn_strdup(text);
+    return 0;
 }
 
-/* "files[3].path" and "files[3].file": some clients send all paths before the first file. */
-static int read_name(const char *name, bool *is_path)
+/* "files[3].path" and "files[3].file": 1.  0: the part is something else; -1: no such file. */
+static int read_name(const char *name, size_t *i, bool *is_path, struct tn_error *err)
 {
+    static const char start[] = "files[";
+    size_t digits;
     char *end;
-    long i = strncmp(name, "files[", 6) == 0 ? strtol(name + 6, &end, 10) : -1;
 
-    if (i < 0 || i >= FILES_MAX || (strcmp(end, "].path") != 0 && strcmp(end, "].file") != 0))
-        return -1;
+    if (strncmp(name, start, sizeof start - 1) != 0)
+        return 0;
+    name += sizeof start - 1;
+    digits = strspn(name, "0123456789");
+    long index = strtol(name, &end, 10);
+    if (!digits || (strcmp(end, "].path") != 0 && strcmp(end, "].file") != 0))
+        return tn_fail(err, TN_E_INVALID, "expected parts files[NUMBER].path and .file");
+    if (index >= FILES_MAX)
+        return tn_fail(err, TN_E_INVALID, "more than %d files in one upload", FILES_MAX);
+    *i = (size_t)index;
     *is_path = end[2] == 'p';
-    return (int)i;
+    return 1;
+}
+
+/* A part that is none of ours is passed over, one that would be a file is never. */
+static int take_part(struct daytona_call *c, struct tn_hand_files *f, struct tn_multipart *m,
+                     const char *name, struct places *p, struct tn_jw *w, struct tn_error *err)
+{
+    bool is_path = false;
+    size_t i = 0;
+    int known = read_name(name, &i, &is_path, err);
+
+    if (known <= 0)
+        return known;
+    if (is_path)
+        return read_place(p, i, m, err);
+    if (i >= p->count || !p->at[i])
+        return tn_fail(err, TN_E_INVALID, "files[%zu].file: its path must come before it", i);
+    return store(c, f, m, p->at[i], w, err);
 }
 
 static int store_parts(struct daytona_call *c, struct tn_hand_files *f, struct tn_multipart *m,
-                       const char *only, char *paths[FILES_MAX], struct tn_jw *w,
-                       struct tn_error *err)
+                       const char *only, struct tn_jw *w, struct tn_error *err)
 {
+    autoplaces struct places p = {.held = {.purse = purse_of(c->x)}};
     const struct tn_part *part;
-    bool is_path = false;
     int next;
 
+    tn_multipart_allow(m, 2 * FILES_MAX);
     while ((next = tn_multipart_next(m, &part, err)) == 1) {
-        int i = only ? -1 : read_name(part->name, &is_path); /* a link is to one file */
-        if (only && strcmp(part->name, "file") == 0) {
-            if (store(c, f, m, only, w, err))
-                return -1;
-        } else if (i >= 0 && is_path && !paths[i]) {
-            if (read_text(m, &paths[i], err))
-                return -1;
-        } else if (i >= 0 && !is_path) {
-            if (!paths[i] || !*paths[i])
-                return tn_fail(err, TN_E_INVALID, "a file before its path");
-            if (store(c, f, m, paths[i], w, err))
-                return -1;
-        }
+        bool wanted = only && strcmp(part->name, "file") == 0; /* a link is to one file */
+        if (wanted ? store(c, f, m, only, w, err)
+                   : !only && take_part(c, f, m, part->name, &p, w, err))
+            return -1;
     }
     return next;
 }
@@ -325,7 +378,6 @@ static void upload(struct daytona_call *c, const char *only)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
     const char *type = tn_http_header(c->x, "Content-Type");
-    char *paths[FILES_MAX] = {0};
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
@@ -336,10 +388,8 @@ static void upload(struct daytona_call *c, const char *only)
     tn_jw_key(&w, "files");
     tn_jw_array(&w);
     struct tn_multipart *m = tn_multipart_new(type ? type : "", read_body, c->x, &err);
-    int failed = !m || store_parts(c, f, m, only, paths, &w, &err);
+    int failed = !m || store_parts(c, f, m, only, &w, &err);
     tn_multipart_free(m);
-    for (size_t i = 0; i < FILES_MAX; i++)
-        free(paths[i]);
     tn_jw_array_end(&w);
     tn_jw_object_end(&w);
     if (failed)
@@ -622,8 +672,8 @@ static void post_replace(struct daytona_call *c)
         daytona_fail(c->x, 400, NULL, "pattern and newValue: expected texts");
         return;
     }
-    if (tn_json_count(files) > FILES_MAX) {
-        daytona_fail(c->x, 400, NULL, "files: at most %d at once", FILES_MAX);
+    if (tn_json_count(files) > REPLACE_FILES) {
+        daytona_fail(c->x, 400, NULL, "files: at most %d at once", REPLACE_FILES);
         return;
     }
     tn_autofiles struct tn_hand_files *f = daytona_files(c);

@@ -161,6 +161,36 @@ static void test_skipping(void **state)
     tn_multipart_free(m);
 }
 
+static void test_many_parts(void **state)
+{
+    static const struct {
+        int allowed, count; /* 0: nobody says how many */
+        bool fits;
+    } rows[] = {{0, 64, true}, {0, 65, false}, {200, 200, true}, {200, 201, false}};
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        tn_autobuf struct tn_buf body = TN_BUF_INIT(100000);
+        const struct tn_part *part;
+        struct tn_error err = {0};
+        int next, count = 0;
+
+        for (int n = 0; n < rows[i].count; n++)
+            tn_buf_puts(&body, "--BB\r\n" HEAD "\r\nx\r\n");
+        tn_buf_puts(&body, "--BB--");
+        struct pieces p = {.bytes = body.data, .left = body.len, .step = 500};
+        struct tn_multipart *m =
+            tn_multipart_new("multipart/form-data;boundary=BB", next_piece, &p, &err);
+        if (rows[i].allowed)
+            tn_multipart_allow(m, rows[i].allowed);
+        while ((next = tn_multipart_next(m, &part, &err)) == 1)
+            count++;
+        assert_int_equal(next, rows[i].fits ? 0 : -1);
+        assert_int_equal(err.code, rows[i].fits ? TN_OK : TN_E_TOO_LARGE);
+        assert_int_equal(count, rows[i].count - !rows[i].fits);
+        tn_multipart_free(m);
+    }
+}
+
 static void test_failing_source(void **state)
 {
     static const char body[] = "--BB\r\n" HEAD "\r\nvalue";
@@ -189,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_bodies_in_every_cut),
         cmocka_unit_test(test_large_content),
         cmocka_unit_test(test_skipping),
+        cmocka_unit_test(test_many_parts),
         cmocka_unit_test(test_failing_source),
     };
 

@@ -72,7 +72,7 @@ static void check_target(const char *target, const char *ticket, const char *res
     tn_autobuf struct tn_buf out = TN_BUF_INIT(1000);
     char found[32] = "";
 
-    assert_int_equal(target_ticket(target, found, sizeof found), ticket != NULL);
+    assert_int_equal(target_value(target, TICKET_QUERY, found, sizeof found), ticket != NULL);
     assert_string_equal(found, ticket ? ticket : "");
     target_without_ticket(target, &out);
     assert_string_equal(tn_buf_str(&out), rest);
@@ -86,6 +86,8 @@ static void test_targets(void **state)
     check_target("/a?tendon-ticket=x", "x", "/a");
     check_target("/a?tendon-ticket=x&b=1&tendon-ticket=y", "x", "/a?b=1");
     check_target("/a?b&tendon-ticket=", "", "/a?b");
+    check_target("/a?DAYTONA_SANDBOX_AUTH_KEY=x&b=1&DAYTONA_SANDBOX_AUTH_KEY=", NULL, "/a?b=1");
+    check_target("/a?DAYTONA_SANDBOX_AUTH_KEYS=x", NULL, "/a?DAYTONA_SANDBOX_AUTH_KEYS=x");
     check_target("/a?my-tendon-ticket=x", NULL, "/a?my-tendon-ticket=x");
     check_target("/tendon-ticket=x", NULL, "/tendon-ticket=x");
     check_target("/a?tendon-ticket=0123456789012345678901234567890123456789", NULL, "/a");
@@ -135,6 +137,11 @@ static void test_requests(void **state)
     check_line(passage_request, &host, "Cookie", "tendon-a=1", NULL);
     check_line(passage_request, &path, "Cookie", "tendon-app-a=1; b=2; tendon-c=3", "a=1");
     check_line(passage_request, &host, "Referer", "http://x/?tendon-ticket=y", NULL);
+    check_line(passage_request, &host, "Referer", "http://x/?DAYTONA_SANDBOX_AUTH_KEY=y", NULL);
+    check_line(passage_request, &host, "Referer", "http://x/?y", "http://x/?y");
+    check_line(passage_request, &host, "X-Daytona-Preview-Token", "abc", NULL);
+    check_line(passage_request, &host, "E2b-Traffic-Access-Token", "abc", NULL);
+    check_line(passage_request, &host, "x-runloop-tunnel-authorization", "Bearer abc", NULL);
     check_line(hand_request, &host, "Cookie", "b=2", NULL);
     check_line(hand_request, &host, "Authorization", "Basic x", NULL);
     check_line(hand_request, &host, "Sec-WebSocket-Protocol", "tendon, ticket.abc", NULL);
