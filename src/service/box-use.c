@@ -146,7 +146,8 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
     if (box_await_known(b, deadline, err))
         return -1;
     pthread_mutex_lock(&b->lock);
-    if (b->goal == BOX_PAUSED && b->s->options->resume_on_use) {
+    bool sleeps = b->goal == BOX_PAUSED || (b->goal == BOX_STOPPED && b->asleep);
+    if (sleeps && b->s->options->resume_on_use) {
         pthread_mutex_unlock(&b->lock);
         if (wake(b, deadline, err))
             return -1;

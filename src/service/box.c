@@ -94,6 +94,14 @@ bool box_is_judged_there(const struct box *b)
     return backend && backend->judges;
 }
 
+bool box_freezes(const struct box *b)
+{
+    const struct tn_backend *backend =
+        tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+
+    return !backend || backend->abilities & TN_CAN_PAUSE || !(backend->abilities & TN_CAN_STOP);
+}
+
 struct tn_service *box_service(const struct box *b)
 {
     return b->s;
@@ -335,6 +343,7 @@ void box_look(struct box *b, struct box_view *out)
     out->idle_pause = or_options(b->idle_pause, b->s->options->idle_pause_seconds);
     out->idle_stop = or_options(b->idle_stop, b->s->options->idle_stop_seconds);
     out->timeout = b->timeout;
+    out->asleep = b->asleep && b->goal == BOX_STOPPED;
     out->state = b->state;
     out->goal = b->goal;
     out->cause = b->cause;
