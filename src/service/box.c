@@ -86,18 +86,28 @@ const char *box_tenant(const struct box *b)
     return b->tenant;
 }
 
+static const struct tn_backend *backend_of(const struct box *b)
+{
+    return tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+}
+
 bool box_is_judged_there(const struct box *b)
 {
-    const struct tn_backend *backend =
-        tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+    const struct tn_backend *backend = backend_of(b);
 
     return backend && backend->judges;
 }
 
+bool box_tells_disk(const struct box *b)
+{
+    const struct tn_backend *backend = backend_of(b);
+
+    return !backend || (backend->usage && !backend->diskless);
+}
+
 bool box_freezes(const struct box *b)
 {
-    const struct tn_backend *backend =
-        tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+    const struct tn_backend *backend = backend_of(b);
 
     return !backend || backend->abilities & TN_CAN_PAUSE || !(backend->abilities & TN_CAN_STOP);
 }

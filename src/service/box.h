@@ -103,6 +103,8 @@ const char *box_id(const struct box *b);
 const char *box_tenant(const struct box *b);
 /* Whether a pause freezes its processes; where its runtime cannot, it is stopped instead. */
 bool box_freezes(const struct box *b);
+/* Whether a sample of it may say what it has written. */
+bool box_tells_disk(const struct box *b);
 struct tn_service *box_service(const struct box *b);
 /* Whether its runtime is a service that may tell verdicts of its own. */
 bool box_is_judged_there(const struct box *b);

@@ -344,6 +344,26 @@ def test_the_line_shows_positions(make_service, jail_works):
         client.delete(at(box)).ok(204)
 
 
+def test_a_sample_that_fails_is_followed_by_a_rest(make_service, tmp_path):
+    """The thread that samples is there for all: one whose runtime takes its time to fail is not asked again at once."""
+    calls = tmp_path / "calls"
+    body = f"""        began = time.monotonic()
+        time.sleep(1)
+        with open({str(calls)!r}, "a") as log:
+            print(began, time.monotonic(), file=log)
+        raise Failure("unsupported", "it cannot tell")
+"""
+    env = example_runtime(tmp_path, "silent", "    def usage(self, params):\n", body)
+    service = make_service(env=env).start()
+    client = service.client()
+    box = make(client, runtime="silent")
+    client.get(at(box, "/usage")).ok()  # who asks watches: the steward samples it too, at the same time
+    rows = lambda: [tuple(map(float, line.split())) for line in (calls.read_text() if calls.exists() else "").splitlines()]
+    eventually(lambda: len(rows()) > 2, "it is asked again")
+    third, before = rows()[2], max(end for _, end in rows()[:2])
+    assert third[0] - before > 2.5, rows()
+
+
 # --- times ---------------------------------------------------------------------------------------
 
 
