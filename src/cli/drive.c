@@ -55,6 +55,14 @@ static void failed(struct drive *d, const struct tn_error *why)
         cli_note(d->cli, "%s", why->text);
 }
 
+/* What was paused or suspended goes on; what had ended begins anew. */
+static void tell_losses(struct drive *d, struct tn_sandbox *sb, enum tn_status before)
+{
+    if (before == TN_STATUS_STOPPED || before == TN_STATUS_ERROR)
+        cli_note(d->cli, "%s was %s: its files are as they were, but the processes are gone",
+                 sandbox_label(sb), status_word(before));
+}
+
 static void print_driven(struct drive *d, struct tn_sandbox *sb)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
@@ -104,9 +112,12 @@ static void drive_one(struct drive *d, const char *which)
     label = tn_asprintf("%s %s", d->doing, sandbox_label(sb));
     progress_begin(label);
     bool starts = d->goal == TN_GOAL_RUNNING;
+    enum tn_status before = tn_sandbox_record(sb)->status;
     int r = tn_sandbox_drive(sb, d->goal,
                              starts ? cli_start_deadline(d->cli) : cli_stop_deadline(d->cli), &why);
     progress_end();
+    if (r == 0 && starts)
+        tell_losses(d, sb, before);
     if (r == 0)
         print_driven(d, sb);
     else if (!forget(d, tn_sandbox_record(sb)->id, &why))

@@ -160,6 +160,7 @@ struct tn_backend {
     unsigned abilities;         /* enum tn_ability; what it can do at best */
     bool elsewhere; /* others pause its sandboxes, too: with sandbox.keep_runtime_alive a use of one
                        that is paused or stopped wakes it */
+    bool diskless;  /* its usage never tells of a disk: to ask for that alone is in vain */
     bool judges;    /* a service answers for its sandboxes, which tells what its analyzers found */
 
     /* Is the engine reachable, are credentials there?  -1 says clearly what is missing.  host

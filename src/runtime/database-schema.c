@@ -173,8 +173,10 @@ static const char tcp_ports[] =
     "  DELETE FROM tcp_port WHERE box = OLD.id;"
     " END;";
 
+/* box.h: one that was stopped because it could not be paused */
+static const char box_sleeps[] = "ALTER TABLE box ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;";
+
 const char *const tn_db_migrations[] = {
-    sandboxes,    service,      audit_notes, leases,        leases_of_older,
-    key_limits,   key_security, key_walls,   granted_rules, key_network,
-    box_timeouts, recipes,      blobs,       blob_orders,   recipe_sources,
-    tcp_ports,    NULL};
+    sandboxes,    service,     audit_notes,    leases,      leases_of_older, key_limits,
+    key_security, key_walls,   granted_rules,  key_network, box_timeouts,    recipes,
+    blobs,        blob_orders, recipe_sources, tcp_ports,   box_sleeps,      NULL};

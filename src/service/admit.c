@@ -15,6 +15,7 @@
 
 /* A pause that takes longer goes on by itself, while the next oldest is tried. */
 #define PATIENCE_SECONDS 5.0
+#define PATIENCE_STOP 30.0 /* where a stop has to do: it takes longer, and all of its processes */
 #define PATIENCE_ENDLESS (-1.0) /* where there is no next one: a pause has its own deadline */
 
 /* --- what a key may have ------------------------------------------------------------------- */
@@ -198,7 +199,7 @@ int admit_check(const struct tn_service *s, const struct key_limits *limits,
 struct candidates {
     struct candidate {
         char id[11];
-        bool ordered; /* it is being paused already, which may never end */
+        bool ordered; /* it is being put to rest already, which may never end */
     } * items;
     size_t count;
     const char *except;
@@ -215,19 +216,22 @@ static int note_candidate(struct box *b, void *ctx)
         c->items = tn_realloc(c->items, (c->count ? c->count * 2 : 1) * sizeof *c->items);
     box_look(b, &v);
     struct candidate *new = &c->items[c->count++];
-    *new = (struct candidate){.ordered = v.goal == BOX_PAUSED};
+    *new = (struct candidate){.ordered = v.goal != BOX_RUNNING};
     memcpy(new->id, v.id, sizeof new->id);
     return 0;
 }
 
-static bool pause_one(struct tn_service *s, const char *id, int64_t deadline)
+static bool pause_one(struct tn_service *s, const char *id, double patience, int64_t deadline)
 {
     autobox struct box *b = box_find(s, NULL, id, NULL);
     struct tn_error why = {0};
 
     if (!b)
         return false;
-    if (box_order(b, NULL, ORDER_PAUSE, deadline, &why)) {
+    if (patience > 0 && !box_freezes(b))
+        patience = PATIENCE_STOP;
+    int64_t until = tn_deadline_in(patience);
+    if (box_order(b, NULL, ORDER_PAUSE, until < deadline ? until : deadline, &why)) {
         tn_log(TN_LOG_WARN, "an old sandbox could not be paused", tn_log_str("sandbox", id),
                tn_log_str("why", why.text));
         return false;
@@ -249,9 +253,8 @@ static int pause_oldest(struct tn_service *s, const char *tenant, const char *ex
     box_each(s, &running, note_candidate, &found, NULL);
     for (int ordered = 0; ordered < 2; ordered++)
         for (size_t i = 0; i < found.count && paused < count && tn_now() < deadline; i++) {
-            int64_t until = tn_deadline_in(patience);
             if (found.items[i].ordered == ordered)
-                paused += pause_one(s, found.items[i].id, until < deadline ? until : deadline);
+                paused += pause_one(s, found.items[i].id, patience, deadline);
         }
     free(found.items);
     return (int)paused;

@@ -24,9 +24,10 @@ static const struct {
     [BOX_ERROR] = {"error", "failed"},        [BOX_MISSING] = {"stopped", "not found"},
 };
 
-static const char *status_word(const struct tn_service *s, const struct box_view *v)
+/* Where a pause is a stop a stop is a pause. */
+static const char *status_word(const struct box_view *v)
 {
-    bool paused = v->state == BOX_STOPPED && !openhands_pauses(s, v->runtime);
+    bool paused = v->state == BOX_STOPPED && !box_freezes(v->box);
 
     return words[paused ? BOX_PAUSED : v->state].status;
 }
@@ -69,7 +70,7 @@ static void put_runtime(struct tn_jw *w, const struct tn_http_exchange *x, struc
     tn_jw_kstr(w, "runtime_id", v.id);
     tn_jw_kstr(w, "session_id", v.session);
     tn_jw_kstr(w, "url", url);
-    tn_jw_kstr(w, "status", status_word(box_service(b), &v));
+    tn_jw_kstr(w, "status", status_word(&v));
     tn_jw_kstr(w, "pod_status", pod_status(&v));
     tn_jw_kstr(w, "session_api_key",
                caller_of(x)->scopes & (SCOPE_USE | SCOPE_ADMIN) ? v.session_key : NULL);
@@ -392,7 +393,7 @@ static void give_order(struct tn_http_exchange *x, struct tn_service *s, enum bo
     box_look(b, &v);
     tn_jw_object(&w);
     tn_jw_kstr(&w, "runtime_id", v.id);
-    tn_jw_kstr(&w, "status", order == ORDER_DELETE ? "stopped" : status_word(s, &v));
+    tn_jw_kstr(&w, "status", order == ORDER_DELETE ? "stopped" : status_word(&v));
     tn_jw_object_end(&w);
     tn_http_reply_json(x, 200, &json);
 }

@@ -57,6 +57,7 @@ struct box {
     bool lost;       /* the warm one that it claimed is another's: its worker's */
     bool known;      /* it was looked at since the service started */
     bool unstarted;  /* nothing happened since its start failed, which left it stopped */
+    bool asleep;     /* it was stopped instead of being paused: a use wakes it */
     bool gone;
     double started, used;
     bool use_unsaved;      /* it is on the list of those used, */

@@ -146,7 +146,8 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
     if (box_await_known(b, deadline, err))
         return -1;
     pthread_mutex_lock(&b->lock);
-    if (b->goal == BOX_PAUSED && b->s->options->resume_on_use) {
+    bool sleeps = b->goal == BOX_PAUSED || (b->goal == BOX_STOPPED && b->asleep);
+    if (sleeps && b->s->options->resume_on_use) {
         pthread_mutex_unlock(&b->lock);
         if (wake(b, deadline, err))
             return -1;
@@ -326,18 +327,30 @@ static bool same_usage(const struct tn_usage *a, const struct tn_usage *b)
            a->cpu_seconds == b->cpu_seconds && a->processes == b->processes && a->cpus == b->cpus;
 }
 
+/* Whether it went well or not: who took long to answer is not asked again at once. */
+static void rest(struct box *b, int64_t began)
+{
+    int64_t now = tn_now();
+
+    pthread_mutex_lock(&b->lock);
+    b->sample_due = now + SAMPLE_REST * (now - began);
+    pthread_mutex_unlock(&b->lock);
+}
+
 int box_sample(struct box *b, struct tn_error *err)
 {
     struct tn_usage usage;
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
     int64_t began = tn_now();
 
-    if (!sb || tn_sandbox_usage(sb, &usage, err))
+    if (!sb || tn_sandbox_usage(sb, &usage, err)) {
+        rest(b, began);
         return -1;
+    }
     if (usage.disk >= 0)
         usage.disk += volume_measure(b->s, b->tenant, &b->spec, &usage.disk_partial);
+    rest(b, began);
     pthread_mutex_lock(&b->lock);
-    b->sample_due = tn_now() + SAMPLE_REST * (tn_now() - began);
     b->disk_counted = usage.disk;
     if (usage.disk_partial && b->usage.disk > usage.disk)
         usage.disk = b->usage.disk;
@@ -360,7 +373,7 @@ double box_disk_known(struct box *b)
     pthread_mutex_lock(&b->lock);
     bool unknown = b->usage.disk < 0;
     pthread_mutex_unlock(&b->lock);
-    if (unknown || box_sample_due(b))
+    if ((unknown || box_sample_due(b)) && box_tells_disk(b))
         box_sample(b, NULL);
     pthread_mutex_lock(&b->lock);
     double bytes = fmax(0, (double)b->usage.disk);
@@ -394,7 +407,8 @@ int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err)
 void box_snapshot_end(struct box *b, double bytes)
 {
     admit_copied(b->s, bytes);
-    box_sample(b, NULL);
+    if (box_tells_disk(b))
+        box_sample(b, NULL);
     pthread_mutex_lock(&b->lock);
     b->copies -= bytes;
     pthread_mutex_unlock(&b->lock);

@@ -86,12 +86,30 @@ const char *box_tenant(const struct box *b)
     return b->tenant;
 }
 
+static const struct tn_backend *backend_of(const struct box *b)
+{
+    return tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+}
+
 bool box_is_judged_there(const struct box *b)
 {
-    const struct tn_backend *backend =
-        tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+    const struct tn_backend *backend = backend_of(b);
 
     return backend && backend->judges;
+}
+
+bool box_tells_disk(const struct box *b)
+{
+    const struct tn_backend *backend = backend_of(b);
+
+    return !backend || (backend->usage && !backend->diskless);
+}
+
+bool box_freezes(const struct box *b)
+{
+    const struct tn_backend *backend = backend_of(b);
+
+    return !backend || backend->abilities & TN_CAN_PAUSE || !(backend->abilities & TN_CAN_STOP);
 }
 
 struct tn_service *box_service(const struct box *b)
@@ -335,6 +353,7 @@ void box_look(struct box *b, struct box_view *out)
     out->idle_pause = or_options(b->idle_pause, b->s->options->idle_pause_seconds);
     out->idle_stop = or_options(b->idle_stop, b->s->options->idle_stop_seconds);
     out->timeout = b->timeout;
+    out->asleep = b->asleep && b->goal == BOX_STOPPED;
     out->state = b->state;
     out->goal = b->goal;
     out->cause = b->cause;

@@ -73,6 +73,7 @@ struct box_view {
     double resource_factor, idle_pause, idle_stop;
     double timeout;       /* seconds since 1970; 0: none */
     unsigned timeout_how; /* bits of enum box_timeout */
+    bool asleep;          /* stopped, or about to be, in place of a pause: a use wakes it */
     int queue_position;   /* while it waits for admission: 1 is next; else 0 */
     int restarts;
     struct tn_usage usage;  /* as last sampled */
@@ -100,6 +101,10 @@ struct box *box_find_session(struct tn_service *s, const char *tenant, const cha
                              struct tn_error *err);
 const char *box_id(const struct box *b);
 const char *box_tenant(const struct box *b);
+/* Whether a pause freezes its processes; where its runtime cannot, it is stopped instead. */
+bool box_freezes(const struct box *b);
+/* Whether a sample of it may say what it has written. */
+bool box_tells_disk(const struct box *b);
 struct tn_service *box_service(const struct box *b);
 /* Whether its runtime is a service that may tell verdicts of its own. */
 bool box_is_judged_there(const struct box *b);
@@ -143,7 +148,7 @@ struct box *box_fork(struct box *b, const struct caller *who, const char *snapsh
                      const struct box_wish *wish, struct tn_error *err);
 
 enum box_order {
-    ORDER_PAUSE,
+    ORDER_PAUSE,  /* where its runtime can only stop it is stopped: a use wakes it all the same */
     ORDER_RESUME, /* also starts a stopped or failed one */
     ORDER_STOP,
     ORDER_DELETE,
@@ -180,7 +185,7 @@ int box_change(struct box *b, const struct caller *who, const struct box_change 
 /* --- use ----------------------------------------------------------------------------------- */
 
 /* Address and key of its hand while it runs; both are copies for the caller to free.  A paused one
- * is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
+ * (or one that was stopped instead) is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
  * a use. */
 int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
 /* It did not answer: look what became of it (in the background; many calls are one).  Also goes on

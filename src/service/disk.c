@@ -41,8 +41,7 @@ static void put_to_rest(struct tn_service *s, struct box *b, const char *runtime
     box_set_notice(b, why);
     if (!(can & (TN_CAN_PAUSE | TN_CAN_STOP)))
         tn_fail(&err, TN_E_UNSUPPORTED, "its runtime can neither pause nor stop");
-    else if (!box_order(b, NULL, can & TN_CAN_PAUSE ? ORDER_PAUSE : ORDER_STOP, tn_now(), &err) ||
-             err.code == TN_E_TIMEOUT)
+    else if (!box_order(b, NULL, ORDER_PAUSE, tn_now(), &err) || err.code == TN_E_TIMEOUT)
         metric_add(s->metrics, METRIC_KEPT, "disk", 1);
     tn_log(TN_LOG_WARN, "a sandbox fills the disk", tn_log_str("sandbox", box_id(b)),
            tn_log_str("why", why),
@@ -99,7 +98,7 @@ static int look_at(struct box *b, void *ctx)
     box_look(b, &v);
     memcpy(r->after, v.id, sizeof r->after);
     r->created = v.created;
-    if (box_disk_looked(b, l->due))
+    if (box_disk_looked(b, l->due) || !box_tells_disk(b))
         return 0;
     if (!l->hurry && !box_sample_due(b)) {
         memcpy(r->unknown, v.id, sizeof r->unknown); /* another time */

@@ -36,21 +36,9 @@ static const struct tn_backend *backend_of(const struct tn_service *s, const cha
     return tn_backend_find(config, runtime ? runtime : config->tendon.runtime, NULL);
 }
 
-bool openhands_pauses(const struct tn_service *s, const char *runtime)
-{
-    const struct tn_backend *backend = backend_of(s, runtime);
-
-    return !backend || backend->abilities & TN_CAN_PAUSE || !(backend->abilities & TN_CAN_STOP);
-}
-
 int openhands_order(struct tn_http_exchange *x, struct box *b, enum box_order order)
 {
     struct tn_error err = {0};
-    autoview struct box_view v;
-
-    box_look(b, &v);
-    if (order == ORDER_PAUSE && !openhands_pauses(box_service(b), v.runtime))
-        order = ORDER_STOP;
     tn_autofree char *what = tn_asprintf("sandbox.%s", box_order_words[order]);
     int result = box_order(b, caller_of(x), order, tn_deadline_in(OPENHANDS_ORDER_SECONDS), &err);
 

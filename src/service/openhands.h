@@ -35,9 +35,6 @@ char *openhands_editor_url(const struct tn_http_exchange *x, const struct box_vi
 /* 2026-11-15T05:16:50.123456Z */
 void openhands_put_time(struct tn_jw *w, const char *key, double time);
 
-/* Whether a pause is one: a backend that only stops is stopped by it, and "paused" then. */
-bool openhands_pauses(const struct tn_service *s, const char *runtime);
-
 /* The backend of the configuration takes references of images ("python:3.12"), not paths of this
  * machine or nothing at all. */
 bool openhands_takes_images(const struct tn_service *s, const char *runtime);

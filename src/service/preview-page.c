@@ -83,7 +83,7 @@ void preview_not_running(struct tn_http_exchange *x, struct box *b, const struct
                         .code = row->name,
                         .title = title,
                         .advice = advice,
-                        .again = v.state == BOX_STARTING || v.state == BOX_PAUSED,
+                        .again = v.state == BOX_STARTING || v.state == BOX_PAUSED || v.asleep,
                     });
 }
 

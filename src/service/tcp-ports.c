@@ -269,8 +269,8 @@ static bool has_ended(struct tcp_ports *p, const char *id)
         return true;
     box_look(b, &v);
     bool timed_out = v.timeout > 0 && v.goal == BOX_PAUSED && service_time() >= v.timeout - 1;
-    return timed_out || v.goal == BOX_STOPPED || v.goal == BOX_GONE || v.goal == BOX_ERROR ||
-           v.goal == BOX_MISSING || v.state == BOX_MISSING;
+    return timed_out || (v.goal == BOX_STOPPED && !v.asleep) || v.goal == BOX_GONE ||
+           v.goal == BOX_ERROR || v.goal == BOX_MISSING || v.state == BOX_MISSING;
 }
 
 /* Those of a box, or of a key; NULL and NULL: all.  With the lock. */

@@ -449,13 +449,15 @@ static uint64_t accept(struct box *b, enum box_state goal)
     return ++b->order;
 }
 
-/* Under its lock: what the table says to that order. */
+/* Under its lock: what the table says to that order.  One that sleeps is as good as paused. */
 static int allowed(struct box *b, enum box_order order, struct tn_error *err)
 {
     enum box_state row = life_row(b->state, b->goal);
 
     if (b->gone)
         return tn_fail(err, TN_E_GONE, "sandbox %s was deleted", b->names.id);
+    if (order == ORDER_PAUSE && row == BOX_STOPPED && b->asleep)
+        return 0;
     return life_table[row][order].refuse ? life_refuse(b->names.id, row, order, err) : 0;
 }
 
@@ -467,11 +469,26 @@ static int alone(const struct box *b, const double *since, struct tn_error *err)
                : 0;
 }
 
+/* Where a pause leads: to what its runtime can do. */
+static enum box_state goal_of(const struct box *b, enum box_order order)
+{
+    return life_goal(order == ORDER_PAUSE && !box_freezes(b) ? ORDER_STOP : order);
+}
+
+/* Under its lock: whether a use may wake it is for whoever ordered last. */
+static void note_sleep(struct box *b, enum box_order order, enum box_state goal)
+{
+    bool asleep = order == ORDER_PAUSE && goal == BOX_STOPPED;
+
+    b->dirty |= b->asleep != asleep;
+    b->asleep = asleep;
+}
+
 /* 0 with the number of the order, which is 0 when there is nothing to do. */
 static int place_order(struct box *b, const struct caller *who, enum box_order order,
                        const double *unused_since, uint64_t *number, struct tn_error *err)
 {
-    enum box_state goal = life_goal(order);
+    enum box_state goal = goal_of(b, order);
     bool counts = goal == BOX_RUNNING;
 
     *number = 0;
@@ -488,6 +505,8 @@ static int place_order(struct box *b, const struct caller *who, enum box_order o
     }
     if (!result && (b->state != goal || b->goal != goal || b->settled != b->order))
         *number = accept(b, goal);
+    if (!result)
+        note_sleep(b, order, goal);
     if (*number && counts) {
         b->asked = who;
         b->asker = who ? who->limits : (struct key_limits){0};
@@ -537,8 +556,10 @@ static int carry_out(struct box *b, const struct caller *who, enum box_order ord
         box_recount(b);
     if (box_await_known(b, deadline, err) || place_order(b, who, order, unused_since, &number, err))
         return -1;
-    if (!number)
+    if (!number) {
+        box_save(b); /* who stops what sleeps has its word kept */
         return 0;
+    }
     box_tell(b);
     pthread_mutex_lock(&b->lock);
     box_work(b);
@@ -548,7 +569,7 @@ static int carry_out(struct box *b, const struct caller *who, enum box_order ord
         work_on(b);
         leave_work(b->all);
     }
-    return await_order(b, life_goal(order), number, deadline, err);
+    return await_order(b, goal_of(b, order), number, deadline, err);
 }
 
 /* why NULL: it went well. */

@@ -84,7 +84,7 @@ def test_words_of_docker_that_mean_the_same(tendon):
     tendon.ok("new", "--name", "web")
     tendon.ok("stop", "web")
     assert "web" in tendon.ok("ps", "-a")
-    assert tendon.ok("start", "web").strip() == "web"
+    assert tendon("start", "web").stdout == "web\n"
     assert tendon.ok("exec", "web", "echo up").strip() == "up"
     tendon.ok("rm", "web")
 

@@ -107,7 +107,7 @@ def test_ls_knows_the_dead(tendon):
     ref = tendon.json("inspect", "web")["ref"]
     os.kill(ref["pid"], signal.SIGKILL)
     eventually(lambda: tendon.json("ls")[0]["status"] != "running", "its end is noticed")
-    assert tendon.ok("resume", "web") == "web\n"
+    assert "but the processes are gone" in tendon("resume", "web").stderr
     assert tendon.ok("exec", "web", "echo again") == "again\n"
 
 
@@ -204,7 +204,10 @@ def test_stop_and_resume(any_tendon):
     assert any_tendon.ok("stop", "web") == "web\n"
     assert any_tendon.json("ls")[0]["status"] == "stopped"
     assert any_tendon.ok("stop", "web") == "web\n"  # twice is once
-    assert any_tendon.ok("resume", "web") == "web\n"
+    resumed = any_tendon("resume", "web")
+    assert (resumed.returncode, resumed.stdout) == (0, "web\n"), resumed
+    assert "web was stopped: its files are as they were, but the processes are gone" in resumed.stderr
+    assert any_tendon.ok("resume", "web") == "web\n"  # it runs: nothing is lost
     assert any_tendon.ok("exec", "web", f"cat {where}/file") == "kept\n"
 
 
@@ -284,7 +287,7 @@ def test_a_hand_that_does_not_answer(jailed):
     assert jailed.json("inspect", "web")["hand"] == "does not answer"
     jailed.ok("stop", "web")
     assert holder.wait(60) == 0
-    jailed.ok("resume", "web")
+    assert jailed("resume", "web").stdout == "web\n"
     assert jailed.ok("exec", "web", "cat /workspace/file") == "kept\n"
 
 
@@ -405,7 +408,7 @@ def test_a_warm_one_has_its_name_inside(jailed, network):
     assert names == jailed.ok("exec", "another-one", NAMES).replace("another-one", "claimed-one")
     assert names.startswith("claimed-one\nclaimed-one\nclaimed-one\n")
     jailed.ok("stop", "claimed-one")
-    jailed.ok("resume", "claimed-one")
+    assert jailed("resume", "claimed-one").returncode == 0
     assert jailed.ok("exec", "claimed-one", NAMES) == names
 
 

@@ -9,6 +9,7 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
 
 from conformance import wait_until  # noqa: E402
+from native import at, make, run_action  # noqa: E402
 from openhands_clients import RemoteRuntime  # noqa: E402
 from services import Service  # noqa: E402
 
@@ -42,6 +43,26 @@ def test_a_story(world, service):
     again.close()
     assert again.call("GET", "/sessions/story").status == 404
     assert world.census() == before
+
+
+def test_what_is_paused_wakes(world, debian_image, tmp_path):
+    """A pause is a stop: the next action starts it again, and the oldest makes room for one more; what was stopped by name stays so."""
+    settings = {"max_sandboxes": 1, "sandbox.base_container_image": debian_image, **world.settings}
+    service = Service(tmp_path / "service", runtime="kubernetes", settings=settings, env=world.env).start()
+    try:
+        client = service.tenant("acme")
+        runtime = RemoteRuntime(service, client.key, "wakes", keep_alive=True, pause_closed=True).connect()
+        runtime.upload("notes.txt", b"hello", "/workspace")
+        runtime.close()
+        assert (runtime.call("GET", "/sessions/wakes").ok().json["status"], world.names("pods")) == ("paused", set())
+        assert runtime.act("cat notes.txt") == "hello"
+        second = make(client)
+        assert [client.get(at(name)).ok().json["state"] for name in (runtime.runtime_id, second)] == ["stopped", "running"]
+        assert runtime.act("cat notes.txt") == "hello"
+        client.post(at(runtime.runtime_id, "/stop")).ok()
+        assert client.post(at(runtime.runtime_id, "/actions"), run_action("true")).status == 503
+    finally:
+        service.finish()
 
 
 @pytest.mark.parametrize("when", ["secrets", "pods"])

@@ -8,7 +8,7 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
 
 from native import at, make, run  # noqa: E402
-from services import Service  # noqa: E402
+from services import Service, eventually  # noqa: E402
 
 
 @pytest.fixture
@@ -36,3 +36,19 @@ def test_a_tenants_pod(world, service):
         answer = alice.post("/v1/sandboxes", {"image": "box:1", **wish})
         assert answer.status in (400, 403), (wish, answer.status, answer.text)
     alice.delete(at(box)).ok(204)
+
+
+def test_no_pod_is_asked_for_its_disk(world, service):
+    """No pod can tell of its disk, and to ask one is a program inside it: the round over disks leaves them out."""
+    service.settings.update({"runtimes": "kubernetes,local", "sandbox_disk": "4m"})
+    service.restart()
+    client = service.client()
+    pod, other = make(client, image="box:1"), make(client, runtime="local")
+    ballast = world.base / "service" / "state" / "ballast"
+    ballast.write_bytes(b"x" * (16 << 20))
+    asked = lambda box: any((value or -1) >= 0 for value in client.get(at(box)).ok().json["usage"].values())
+    eventually(lambda: asked(other), "the round came by")
+    assert not asked(pod)
+    ballast.unlink()
+    for box in (pod, other):
+        client.delete(at(box)).ok(204)

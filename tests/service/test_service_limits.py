@@ -234,6 +234,31 @@ def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_
     assert any("could not be paused" in line["message"] for line in service.log_lines())
 
 
+def test_a_runtime_that_can_only_stop(make_service, tmp_path):
+    """A pause is a stop there, whoever asks for it, and a use wakes it; what a person has stopped by name stays so."""
+    env = example_runtime(tmp_path, "stopper", '            "abilities": ["pause", "stop"],\n', '            **{"abilities": ["stop"]},\n')
+    service = make_service(settings={"max_sandboxes": 1}, env=env).start()
+    client = service.client()
+    boxes = [make(client, runtime="stopper"), make(client, runtime="stopper")]
+    states = lambda: [state(client, box) for box in boxes]
+    assert states() == ["stopped", "running"], "the oldest made room"
+    assert run(client, boxes[0], "echo back")["content"] == "back"
+    assert states() == ["running", "stopped"]
+    assert client.post(at(boxes[0], "/pause")).ok().json["state"] == "stopped"
+    client.post(at(boxes[0], "/pause")).ok()  # twice is once
+    service.restart()
+    client = service.client()
+    assert run(client, boxes[0], "echo again")["content"] == "again"
+    client.post(at(boxes[0], "/pause")).ok()
+    client.post(at(boxes[0], "/stop")).ok()
+    service.restart()
+    client = service.client()
+    assert "is stopped" in client.post(at(boxes[0], "/actions"), run_action("echo no")).ok(503).json["detail"]
+    assert "is stopped" in client.post(at(boxes[0], "/pause")).ok(409).json["detail"]
+    client.post(at(boxes[0], "/resume")).ok()
+    assert run(client, boxes[0], "echo here")["content"] == "here"
+
+
 def test_a_pause_that_hangs_holds_nobody_up(make_service, jail_works, tmp_path):
     """The oldest is of a runtime that never answers: others make room, and the next service starts as ever."""
     gate = tmp_path / "gate"
@@ -317,6 +342,26 @@ def test_the_line_shows_positions(make_service, jail_works):
     # One that waits can be deleted at once.
     for box in boxes:
         client.delete(at(box)).ok(204)
+
+
+def test_a_sample_that_fails_is_followed_by_a_rest(make_service, tmp_path):
+    """The thread that samples is there for all: one whose runtime takes its time to fail is not asked again at once."""
+    calls = tmp_path / "calls"
+    body = f"""        began = time.monotonic()
+        time.sleep(1)
+        with open({str(calls)!r}, "a") as log:
+            print(began, time.monotonic(), file=log)
+        raise Failure("unsupported", "it cannot tell")
+"""
+    env = example_runtime(tmp_path, "silent", "    def usage(self, params):\n", body)
+    service = make_service(env=env).start()
+    client = service.client()
+    box = make(client, runtime="silent")
+    client.get(at(box, "/usage")).ok()  # who asks watches: the steward samples it too, at the same time
+    rows = lambda: [tuple(map(float, line.split())) for line in (calls.read_text() if calls.exists() else "").splitlines()]
+    eventually(lambda: len(rows()) > 2, "it is asked again")
+    third, before = rows()[2], max(end for _, end in rows()[:2])
+    assert third[0] - before > 2.5, rows()
 
 
 # --- times ---------------------------------------------------------------------------------------

@@ -9,6 +9,9 @@
 #include "runtime/kubernetes/pods.h"
 
 #define CALL_SECONDS 30.0
+/* One thread asks for all sandboxes that are watched, and a shell inside may hang. */
+#define GROUP_SECONDS 5.0
+#define USAGE_SECONDS 8.0
 enum { OUTPUT_MAX = 16 << 10 };
 
 /* --- programs --------------------------------------------------------------------------------- */
@@ -352,7 +355,7 @@ static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *o
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out, struct tn_error *err)
 {
     const struct pods *p = engine;
-    int64_t deadline = tn_deadline_in(CALL_SECONDS);
+    int64_t deadline = tn_deadline_in(USAGE_SECONDS), soon = tn_deadline_in(GROUP_SECONDS);
     tn_autofree char *name = pods_name(s);
     tn_autojson struct tn_json *pod = NULL;
     struct tn_error group = {0}, metrics = {0};
@@ -361,7 +364,7 @@ int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out, s
     if (pods_must_run(p, s, &pod, deadline, err) < 0)
         return -1;
     /* The group knows more; without a shell inside there are the metrics, if at all. */
-    if ((ask_group(p, name, out, deadline, &group) == 0 && out->memory >= 0) ||
+    if ((ask_group(p, name, out, soon, &group) == 0 && out->memory >= 0) ||
         ask_metrics(p, name, out, deadline, &metrics) == 0)
         return 0;
     return tn_fail(

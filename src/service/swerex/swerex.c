@@ -88,7 +88,8 @@ static void get_alive(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     box_look(b, &v);
-    bool alive = v.state == BOX_RUNNING || v.state == BOX_PAUSED; /* the next request wakes it */
+    /* One that rests is woken by the next request. */
+    bool alive = v.state == BOX_RUNNING || v.state == BOX_PAUSED || v.asleep;
     tn_jw_object(&w);
     tn_jw_kbool(&w, "is_alive", alive);
     tn_jw_kstr(&w, "message", alive ? "" : v.reason ? v.reason : box_state_words[v.state]);

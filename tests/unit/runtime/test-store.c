@@ -486,6 +486,7 @@ static void test_leases_of_the_version_before(void **state)
                                        "ALTER TABLE api_key DROP COLUMN network",
                                        "ALTER TABLE box DROP COLUMN timeout",
                                        "ALTER TABLE box DROP COLUMN timeout_how",
+                                       "ALTER TABLE box DROP COLUMN asleep",
                                        "DROP TRIGGER recipe_box_gone",
                                        "DROP TABLE recipe",
                                        "DROP TABLE recipe_tag",
