@@ -184,9 +184,9 @@ int box_change(struct box *b, const struct caller *who, const struct box_change 
 
 /* --- use ----------------------------------------------------------------------------------- */
 
-/* Address and key of its hand while it runs; both are copies for the caller to free.  A paused one
- * (or one that was stopped instead) is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
- * a use. */
+/* Address and key of its hand while it runs; both are copies for the caller to free.  One that is
+ * paused, or was stopped instead, is resumed first when the service is set to.  TN_E_BUSY (503) when
+ * it is not running.  Counts as a use. */
 int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
 /* It did not answer: look what became of it (in the background; many calls are one).  Also goes on
  * with a delete that failed. */
