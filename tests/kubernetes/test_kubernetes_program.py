@@ -1,6 +1,7 @@
 """tendon itself on a cluster: made, used and removed; killed in the middle, and cleaned up after."""
 
 import json
+import pathlib
 import re
 import signal
 import subprocess
@@ -69,6 +70,20 @@ def test_ports_have_the_name_of_a_service(world, tendon):
     wait_until(lambda: led() == [pod["status"]["podIP"]], 60, "the Service leads to the pod")
     tendon("rm", "web")
     wait_until(lambda: world.census() == before, 60, "the Service goes with its sandbox")
+
+
+def test_a_cluster_that_is_not_checked_is_told_loudly(world, tendon):
+    config = json.loads(pathlib.Path(tendon.env["KUBECONFIG"]).read_text())
+    assert "INSECURE" not in tendon.notes("new", "--name", "one", *tendon.box)
+    for one in config["clusters"]:
+        one["cluster"].pop("certificate-authority", None)
+        one["cluster"].pop("certificate-authority-data", None)
+        one["cluster"]["insecure-skip-tls-verify"] = True
+    careless = world.base / "careless.config"
+    careless.write_text(json.dumps(config))
+    tendon.env = {**tendon.env, "KUBECONFIG": str(careless)}
+    assert tendon.notes("exec", "one", "--", "true").count("INSECURE") == 1
+    tendon("rm", "one")
 
 
 @pytest.mark.parametrize("when", ["secrets", "pods"])
