@@ -268,6 +268,14 @@ struct tn_sandbox *cli_sandbox(struct cli *cli, const char *which, struct tn_err
     return NULL;
 }
 
+bool url_is_of_cluster(const char *url)
+{
+    const char *host = strstr(url, "://");
+    size_t n = host ? strcspn(host + 3, ":/") : 0;
+
+    return n > 4 && strncmp(host + 3 + n - 4, ".svc", 4) == 0;
+}
+
 const char *sandbox_label(const struct tn_sandbox *sb)
 {
     const struct tn_record *r = tn_sandbox_record(sb);

@@ -43,6 +43,8 @@ struct tn_sandbox *cli_sandbox(struct cli *cli, const char *which, struct tn_err
 
 /* Its name, or else its id: how people call it. */
 const char *sandbox_label(const struct tn_sandbox *sb);
+/* Its host is a Service's name, which is known inside of the cluster alone. */
+bool url_is_of_cluster(const char *url);
 
 /* A spec from flags: those of the template (NULL: none), then those given on the command line,
  * which the caller has in `given` and which weigh more.  spec is initialised here. */

@@ -82,7 +82,7 @@ static int open_port(struct page *page, struct tn_sandbox *sb, int port, bool lo
     bool far = tn_sandbox_backend(sb)->elsewhere; /* a page of a service wants to know who comes */
     tn_autofree char *url = loopback || far ? NULL : tn_sandbox_url(sb, port, NULL);
 
-    if (!url) {
+    if (!url || url_is_of_cluster(url)) {
         cli_note(page->cli, "forwarding until ctrl-C");
         return forward_all(page->cli, sb, &forward, 1, forwarded, page, err);
     }

@@ -27,7 +27,7 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
     tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
     autotable struct table *table = table_new(columns, TN_COUNT(columns));
     struct tn_jw w = tn_jw(&json);
-    int hidden = 0; /* the first that is not published */
+    int hidden = 0, inner = 0; /* the first that is not published; that its cluster alone knows */
 
     tn_jw_array(&w);
     for (size_t i = 0; i < ports->count; i++) {
@@ -41,6 +41,8 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
         table_cell(table, url, NULL);
         if (!url && !hidden)
             hidden = (int)ports->items[i];
+        if (url && url_is_of_cluster(url) && !inner)
+            inner = (int)ports->items[i];
     }
     tn_jw_array_end(&w);
     if (cli->json)
@@ -50,6 +52,11 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
     else
         cli_note(cli, "no port of %s is published; forward one with: tendon port %s PORT",
                  sandbox_label(sb), sandbox_label(sb));
+    if (inner)
+        cli_note(cli,
+                 "a name that ends in .svc is known inside of the cluster alone; from elsewhere: "
+                 "tendon port %s %d",
+                 sandbox_label(sb), inner);
     if (hidden)
         cli_note(cli, "a port without a URL is not published; forward it with: tendon port %s %d",
                  sandbox_label(sb), hidden);

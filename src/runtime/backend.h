@@ -208,8 +208,9 @@ struct tn_backend {
     /* A connected stream to a TCP port inside; NULL: through the hand's tunnel. */
     int (*dial)(void *engine, const struct tn_subject *subject, int port, int64_t deadline,
                 struct tn_error *err);
-    /* What a person can open for that port, on the heap; NULL with err when there is nothing.  The
-     * function may be NULL: only the tunnel reaches ports. */
+    /* What a person can open for that port, on the heap; NULL with err when there is nothing.  A
+     * host that ends in .svc is a Service's name, which its cluster alone knows.  The function may
+     * be NULL: only the tunnel reaches ports. */
     char *(*url)(void *engine, const struct tn_subject *subject, int port, struct tn_error *err);
     /* What the hand and its sandbox printed; with follow until the deadline or fn stops. */
     int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,

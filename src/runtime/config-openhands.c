@@ -262,6 +262,11 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRINGS("near", KUBERNETES, near, .env = "TENDON_KUBERNETES_NEAR",
                .help = "public networks of the cluster itself, such as 2600:1f14::/36: no sandbox "
                        "with network open, and no gate, reaches them"),
+    TN_STRINGS("nameservers", KUBERNETES, nameservers,
+               .fallback = "169.254.20.10,169.254.169.254,169.254.10.10,169.254.10.11",
+               .env = "TENDON_KUBERNETES_NAMESERVERS",
+               .help = "addresses or networks that answer names and are no pods: open to port 53 "
+                       "of them alone (NodeLocal DNSCache, GKE Cloud DNS, AKS LocalDNS)"),
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 

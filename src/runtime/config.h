@@ -71,10 +71,11 @@ struct tn_config_kubernetes {
     char *affinity_yaml, *topology_spread_yaml;
     char *resource_cpu_limit, *resource_ephemeral_limit; /* NULL: none */
     char *gpu_resource, *runtime_class_gvisor;
-    double schedule_seconds; /* that no node may have room for a pod */
-    int agent_sandbox;       /* enum tn_kubernetes_agent */
-    char *sandbox_pool;      /* a SandboxWarmPool; NULL: none */
-    struct tn_str_list near; /* the cluster's own nets among the public ones */
+    double schedule_seconds;        /* that no node may have room for a pod */
+    int agent_sandbox;              /* enum tn_kubernetes_agent */
+    char *sandbox_pool;             /* a SandboxWarmPool; NULL: none */
+    struct tn_str_list near;        /* the cluster's own nets among the public ones */
+    struct tn_str_list nameservers; /* that are no pods */
 };
 enum tn_kubernetes_reach { TN_KUBERNETES_AUTO, TN_KUBERNETES_POD, TN_KUBERNETES_PROXY };
 enum tn_kubernetes_hand { TN_KUBERNETES_COPY, TN_KUBERNETES_IMAGE };

@@ -468,9 +468,10 @@ static int check_isolation(const struct tn_config *config, const struct tn_backe
                        spec->isolation);
     return backend->abilities & TN_CAN_GVISOR
                ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED,
-                         "isolation gvisor: %s cannot give it; jail, docker and podman can",
-                         backend->name);
+               : tn_fail(
+                     err, TN_E_UNSUPPORTED,
+                     "isolation gvisor: %s cannot give it; jail, docker, podman and kubernetes can",
+                     backend->name);
 }
 
 static int check_secrets(const struct tn_backend *backend, const struct tn_spec *spec,
@@ -479,7 +480,7 @@ static int check_secrets(const struct tn_backend *backend, const struct tn_spec 
     return !spec->secrets.count || backend->abilities & TN_CAN_SECRETS
                ? 0
                : tn_fail(err, TN_E_UNSUPPORTED,
-                         "secrets: %s cannot put them in; jail, docker and podman can",
+                         "secrets: %s cannot put them in; jail, docker, podman and kubernetes can",
                          backend->name);
 }
 

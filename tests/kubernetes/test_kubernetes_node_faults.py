@@ -1,4 +1,5 @@
-"""A node that is silent or gone, and a store that stands still for long. A cluster takes its time to notice."""
+"""A node that is silent or gone, and a store that stands still for long. A cluster takes its time to notice: two minutes, in which the
+processor has little to do."""
 
 import time
 
@@ -7,7 +8,7 @@ import pytest
 from conformance import Refusal, wait_until
 from test_kubernetes_faults import create_in_background, noticed, refused
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
 """tendon itself on a cluster: made, used and removed; killed in the middle, and cleaned up after."""
 
 import json
+import pathlib
+import re
 import signal
 import subprocess
 
 import pytest
 
 from conformance import Refusal, wait_until
+from kube_world import KINDS
 
 
 @pytest.fixture
@@ -28,7 +31,13 @@ def tendon(world, tendon_program, static_hand):
             with self.start(*words) as process:
                 out, err = process.communicate(timeout=120)
             assert process.returncode == 0, (words, out, err)
+            self.said = err
             return out
+
+        def notes(self, *words):
+            """What it says beside its output."""
+            self(*words)
+            return self.said
 
     return Tendon()
 
@@ -42,6 +51,39 @@ def test_a_sandbox_from_beginning_to_end(world, tendon):
     tendon("resume", "one")
     tendon("rm", "one")
     assert world.census() == before
+
+
+def test_ports_have_the_name_of_a_service(world, tendon):
+    """Without a domain for people the cluster's own name of a port is told, and leads to the pod."""
+    before = world.census()
+    tendon("new", "--name", "web", "--port", "3000", *tendon.box)
+    (port,) = json.loads(tendon("--json", "port", "web"))
+    name, number = re.fullmatch(rf"http://([^.]+)\.{world.namespace}\.svc:(\d+)", port["url"]).groups()
+    assert number == "3000" and "inside of the cluster alone" in tendon.notes("port", "web")
+    assert world.names("services") == before["services"] | {name} and not world.names(KINDS[-1])
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices?labelSelector=kubernetes.io/service-name={name}"
+    (pod,) = [one for one in world.cluster.get(f"/api/v1/namespaces/{world.namespace}/pods")["items"]]
+
+    def led():
+        return [address for one in world.cluster.get(path)["items"] for end in one["endpoints"] or () for address in end["addresses"]]
+
+    wait_until(lambda: led() == [pod["status"]["podIP"]], 60, "the Service leads to the pod")
+    tendon("rm", "web")
+    wait_until(lambda: world.census() == before, 60, "the Service goes with its sandbox")
+
+
+def test_a_cluster_that_is_not_checked_is_told_loudly(world, tendon):
+    config = json.loads(pathlib.Path(tendon.env["KUBECONFIG"]).read_text())
+    assert "INSECURE" not in tendon.notes("new", "--name", "one", *tendon.box)
+    for one in config["clusters"]:
+        one["cluster"].pop("certificate-authority", None)
+        one["cluster"].pop("certificate-authority-data", None)
+        one["cluster"]["insecure-skip-tls-verify"] = True
+    careless = world.base / "careless.config"
+    careless.write_text(json.dumps(config))
+    tendon.env = {**tendon.env, "KUBECONFIG": str(careless)}
+    assert tendon.notes("exec", "one", "--", "true").count("INSECURE") == 1
+    tendon("rm", "one")
 
 
 @pytest.mark.parametrize("when", ["secrets", "pods"])

@@ -351,14 +351,14 @@ int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadl
                          struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
-    const struct tn_str_list *near = &p->host->config->kubernetes.near;
+    const struct tn_config_kubernetes *k = &p->host->config->kubernetes;
     const char *name;
 
     pthread_mutex_lock(&p->lock);
     bool has = network == POD_NETWORK_BRIDGE || tn_now() < p->policy_until[network];
     pthread_mutex_unlock(&p->lock);
     bool makes = !has && !is_theirs(p, network, deadline);
-    for (size_t i = 0; makes && (name = pod_put_policy(network, i, near, &body)); i++) {
+    for (size_t i = 0; makes && (name = pod_put_policy(network, i, k, &body)); i++) {
         if (ensure_policy(p, name, &body, deadline, err) < 0)
             return -1;
         tn_buf_reset(&body);

@@ -1,5 +1,24 @@
 /* The table of the backend. */
+#include <stdatomic.h>
+
+#include "base/log.h"
 #include "runtime/kubernetes/pods.h"
+
+/* Said once by every program that works with such a cluster; the doctor has its own words. */
+static int open_loudly(const struct tn_host *host, void **engine, struct tn_error *err)
+{
+    static atomic_bool said;
+
+    if (pods_open(host, engine, err) < 0)
+        return -1;
+    const struct kube *kube = ((const struct pods *)*engine)->kube;
+    if (kube_is_insecure(kube) && !atomic_exchange(&said, true))
+        tn_log(TN_LOG_WARN,
+               "INSECURE: whoever answers is believed to be the cluster, and is sent credentials",
+               tn_log_str("reason", "insecure-skip-tls-verify"),
+               tn_log_str("cluster", kube_server(kube)));
+    return 0;
+}
 
 static int check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
@@ -21,7 +40,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .abilities = TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
                  TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_SECRETS,
     .diskless = true,
-    .open = pods_open,
+    .open = open_loudly,
     .close = pods_close,
     .check = check,
     .create = pods_create,

@@ -341,10 +341,11 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "{\"from\":[{\"namespaceSelector\":{},\"podSelector\":{"         \
     "\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"NotIn\"," \
     "\"values\":[\"openhands-runtime\"]}]}}]}"
+/* \5: also those of kubernetes.nameservers. */
 #define NAMES                                                       \
     "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}," \
     "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"        \
-    "\"to\":[{\"namespaceSelector\":{}}]}"
+    "\"to\":[{\"namespaceSelector\":{}}]}\5"
 /* Without what is private, the machine's own, or a cloud's services beside its metadata; nor what a
  * NAT64 or another tunnel makes of that; \4 and \6: nor the nets that kubernetes.near adds. */
 #define INTERNET                                                                                         \
@@ -359,10 +360,29 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "\"64:ff9b::c612:0/111\",\"64:ff9b::7f00:0/104\",\"64:ff9b::/104\","                                 \
     "\"64:ff9b::e000:0/99\"\6]}}]}"
 
-static void put_rules(const char *rules, const struct tn_str_list *near, struct tn_buf *out)
+/* What answers names on a node itself is no pod that NAMES could select, and port 53 of it is all
+ * that anybody gets: on the same address a cloud may serve its metadata. */
+static void put_nameservers(const struct tn_str_list *all, struct tn_buf *out)
 {
+    if (!all->count) /* a rule to none would be one to all */
+        return;
+    tn_buf_puts(out, ",{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}],\"to\":[");
+    for (size_t i = 0; i < all->count; i++) {
+        const char *net = all->items[i];
+        const char *bits = strchr(net, '/') ? "" : strchr(net, ':') ? "/128" : "/32";
+        tn_buf_printf(out, "%s{\"ipBlock\":{\"cidr\":\"%s%s\"}}", i ? "," : "", net, bits);
+    }
+    tn_buf_puts(out, "]}");
+}
+
+static void put_rules(const char *rules, const struct tn_config_kubernetes *k, struct tn_buf *out)
+{
+    const struct tn_str_list *near = &k->near;
+
     for (; *rules; rules++) {
-        if (*rules != '\4' && *rules != '\6')
+        if (*rules == '\5')
+            put_nameservers(&k->nameservers, out);
+        else if (*rules != '\4' && *rules != '\6')
             tn_buf_putc(out, *rules);
         for (size_t i = 0; i < near->count; i++)
             if (*rules == (strchr(near->items[i], ':') ? '\6' : '\4'))
@@ -372,8 +392,8 @@ static void put_rules(const char *rules, const struct tn_str_list *near, struct 
 
 /* One direction each: kube-router (which is k3s's, too) takes what a policy of both allows in the
  * one for allowed in the other, between pods of that policy. */
-const char *pod_put_policy(enum pod_network network, size_t at, const struct tn_str_list *near,
-                           struct tn_buf *out)
+const char *pod_put_policy(enum pod_network network, size_t at,
+                           const struct tn_config_kubernetes *k, struct tn_buf *out)
 {
     static const struct {
         const char *name, *networks, *direction, *field, *rules;
@@ -396,7 +416,7 @@ const char *pod_put_policy(enum pod_network network, size_t at, const struct tn_
                       "\"operator\":\"In\",\"values\":[%s]}]},"
                       "\"policyTypes\":[\"%s\"],\"%s\":[",
                       all[i].name, all[i].networks, all[i].direction, all[i].field);
-        put_rules(all[i].rules, near, out);
+        put_rules(all[i].rules, k, out);
         tn_buf_puts(out, "]}}");
         return all[i].name;
     }

@@ -200,6 +200,15 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
             return tn_fail(err, TN_E_INVALID,
                            "kubernetes.near: expected nets such as 2600:1f14::/36, found %.100s",
                            k->near.items[i]);
+    for (size_t i = 0; i < k->nameservers.count; i++) {
+        const char *text = k->nameservers.items[i];
+        struct tn_address address;
+        if (!tn_net_parse(text, &(struct tn_rule){0}) && !tn_address_parse(text, &address))
+            return tn_fail(err, TN_E_INVALID,
+                           "kubernetes.nameservers: expected addresses or nets such as "
+                           "169.254.20.10 or fd00::/120, found %.100s",
+                           text);
+    }
     if (!spec) /* the settings alone */
         return 0;
     if (tn_config_wants_gvisor(config, spec) && !is_set(k->runtime_class_gvisor))

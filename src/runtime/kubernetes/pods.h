@@ -99,8 +99,8 @@ char *pod_host(const struct pod_plan *p, int port);
 int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, struct tn_error *err);
 /* The NetworkPolicies that a pod with that word needs, which are for all such of the namespace: the
  * name of one, NULL: there are no more. */
-const char *pod_put_policy(enum pod_network network, size_t at, const struct tn_str_list *near,
-                           struct tn_buf *out);
+const char *pod_put_policy(enum pod_network network, size_t at,
+                           const struct tn_config_kubernetes *k, struct tn_buf *out);
 
 /* Begins an object with its metadata, which stays open for more; ends it. */
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,

@@ -239,8 +239,9 @@ char *pods_address(const struct pods *p, const struct tn_subject *s, const struc
                        digest);
 }
 
-static int make_way(const struct pods *p, const struct pod_plan *plan, int port, int64_t deadline,
-                    struct tn_error *err)
+/* The Service of a port; and where there is a domain for people, its Ingress. */
+static int make_way(const struct pods *p, const struct pod_plan *plan, int port, bool people,
+                    int64_t deadline, struct tn_error *err)
 {
     const char *id = plan->subject->id;
     bool editor = port == POD_PORT_EDITOR;
@@ -251,10 +252,11 @@ static int make_way(const struct pods *p, const struct pod_plan *plan, int port,
     tn_autobuf struct tn_buf first = TN_BUF_INIT(POD_MANIFEST_MAX),
                              second = TN_BUF_INIT(POD_MANIFEST_MAX);
 
-    return pod_put_service(plan, editor, &first, err) < 0 ||
-                   pods_make(p, "services", service, id, &first, NULL, 0, deadline, err) < 0 ||
-                   pod_put_ingress(plan, port, &second, err) < 0 ||
-                   pods_make(p, "ingresses", ingress, id, &second, NULL, 0, deadline, err) < 0
+    if (pod_put_service(plan, editor, &first, err) < 0 ||
+        pods_make(p, "services", service, id, &first, NULL, 0, deadline, err) < 0)
+        return -1;
+    return people && (pod_put_ingress(plan, port, &second, err) < 0 ||
+                      pods_make(p, "ingresses", ingress, id, &second, NULL, 0, deadline, err) < 0)
                ? -1
                : 0;
 }
@@ -268,13 +270,8 @@ char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_err
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
     struct pod_plan plan = {.config = c, .subject = s, .mark = p->mark, .namespace = p->namespace};
+    bool people = tn_config_origin(c, "kubernetes.ingress_domain") != TN_FROM_DEFAULT;
 
-    if (tn_config_origin(c, "kubernetes.ingress_domain") == TN_FROM_DEFAULT) {
-        tn_fail(
-            err, TN_E_UNSUPPORTED,
-            "there is no domain for people: set kubernetes.ingress_domain, or use: tendon port");
-        return NULL;
-    }
     if (!pod_has_port(s->spec, port)) {
         tn_fail(err, TN_E_NOT_FOUND,
                 "port %d is none that the sandbox was made with (--port): use: tendon port", port);
@@ -285,8 +282,12 @@ char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_err
     plan.owner = pods_uid(secret);
     if (!secret)
         tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
-    if (!secret || make_way(p, &plan, port, deadline, err) < 0)
+    if (!secret || make_way(p, &plan, port, people, deadline, err) < 0)
         return NULL;
+    if (!people) {
+        tn_autofree char *service = pod_name(s->id, port == POD_PORT_EDITOR ? "-svc-code" : "-svc");
+        return tn_asprintf("http://%s.%s.svc:%d", service, p->namespace, port);
+    }
     tn_autofree char *host = pod_host(&plan, port);
     return tn_asprintf("%s://%s", tls && *tls ? "https" : "http", host);
 }

@@ -565,6 +565,7 @@ static void test_wrong_settings_are_named(void **state)
         {"kubernetes.topology_spread_yaml", "a: 1", "topology_spread_yaml: expected a list, found"},
         {"kubernetes.resource_cpu_limit", "many", "resource_cpu_limit: expected a quantity"},
         {"kubernetes.pvc_storage_size", "2 Gi", "pvc_storage_size: expected a quantity"},
+        {"kubernetes.nameservers", "169.254.20.10\"", "nameservers: expected addresses or nets"},
     };
     struct world *w = *state;
 
@@ -589,7 +590,9 @@ static void test_policies_are_json(void **state)
     };
 
     char first[] = "203.0.113.0/24", second[] = "2600:1f14::/36", *nets[] = {first, second};
-    const struct tn_str_list near = {.items = nets, .count = 2};
+    char four[] = "169.254.20.10", six[] = "fd00::10", *servers[] = {four, six, first};
+    const struct tn_config_kubernetes k = {.near = {.items = nets, .count = 2},
+                                           .nameservers = {.items = servers, .count = 3}};
 
     for (int i = POD_NETWORK_NONE; i <= POD_NETWORK_GATED; i++) {
         const char *name;
@@ -597,7 +600,7 @@ static void test_policies_are_json(void **state)
         do {
             tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_MANIFEST_MAX);
             tn_autojson struct tn_json *tree = NULL;
-            name = pod_put_policy(i, n, &near, &out);
+            name = pod_put_policy(i, n, &k, &out);
             if (!names[i][n]) {
                 assert_null(name);
                 break;
@@ -607,6 +610,13 @@ static void test_policies_are_json(void **state)
             assert_int_equal(
                 strstr(tn_buf_str(&out), "\"224.0.0.0/4\",\"203.0.113.0/24\"]") != NULL, open);
             assert_int_equal(strstr(tn_buf_str(&out), ",\"2600:1f14::/36\"]") != NULL, open);
+            /* Their port 53 and nothing else of them. */
+            assert_int_equal(strstr(tn_buf_str(&out),
+                                    "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}],"
+                                    "\"to\":[{\"ipBlock\":{\"cidr\":\"169.254.20.10/32\"}},"
+                                    "{\"ipBlock\":{\"cidr\":\"fd00::10/128\"}},"
+                                    "{\"ipBlock\":{\"cidr\":\"203.0.113.0/24\"}}]}") != NULL,
+                             open);
             assert_int_equal(tn_json_parse(tn_buf_str(&out), out.len, &tree, NULL), 0);
             assert_int_equal(tn_json_count(tn_json_get(tn_json_get(tree, "spec"), "policyTypes")),
                              1);
@@ -615,9 +625,24 @@ static void test_policies_are_json(void **state)
     }
 }
 
+static void test_nameservers_beside_pods(void **state)
+{
+    struct world *w = *state;
+    tn_autobuf struct tn_buf usual = TN_BUF_INIT(POD_MANIFEST_MAX), none = usual;
+
+    pod_put_policy(POD_NETWORK_OPEN, 0, &w->config.kubernetes, &usual);
+    assert_non_null(strstr(tn_buf_str(&usual), "\"cidr\":\"169.254.20.10/32\""));
+    assert_non_null(strstr(tn_buf_str(&usual), "\"cidr\":\"169.254.169.254/32\""));
+    /* To nowhere would be to everywhere. */
+    pod_put_policy(POD_NETWORK_OPEN, 0, &(struct tn_config_kubernetes){0}, &none);
+    assert_null(strstr(tn_buf_str(&none), "\"to\":[]"));
+    assert_null(strstr(tn_buf_str(&none), "/32\"}}"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_nameservers_beside_pods, set_up, tear_down),
         cmocka_unit_test(test_quantities),
         cmocka_unit_test(test_causes),
         cmocka_unit_test(test_the_last_trouble_of_the_last_pod_counts),
