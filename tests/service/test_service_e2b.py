@@ -201,6 +201,38 @@ def test_one_that_may_wakes_when_it_is_used(alice, service):
     kill(alice, made)
 
 
+def gateway(service, sandbox):
+    """Its MCP gateway, opened by the token that a program was given as it started."""
+    envs = {"GATEWAY_ACCESS_TOKEN": "gate"}
+    with Envd(service, sandbox).stream("process.Process/Start", {"process": {"cmd": "true", "envs": envs}}) as stream:
+        stream.until(lambda m: "end" in m.get("event", {}))
+    host = {"Host": f"50005-{sandbox['sandboxID']}.{sandbox['domain']}"}
+    return service.stranger(headers={**host, "Authorization": "Bearer gate"})
+
+
+def port(service, sandbox, **headers):
+    return service.stranger(headers={"Host": f"8123-{sandbox['sandboxID']}.{sandbox['domain']}", **headers})
+
+
+def test_a_port_wakes_only_one_that_may(alice, service):
+    may, rests = (create(alice, timeout=4, autoPause=True, autoResume={"enabled": yes}) for yes in (True, False))
+    tools = gateway(service, rests)
+    for one in (may, rests):
+        eventually(lambda: state(alice, one) == "paused", "its time is over")
+    doors = {one["sandboxID"]: port(service, one, **{"E2b-Traffic-Access-Token": one["trafficAccessToken"]}) for one in (may, rests)}
+    for answer in (doors[rests["sandboxID"]].get("/"), tools.post("/mcp", HELLO)):
+        assert answer.ok(502).json == {"sandboxId": rests["sandboxID"], "message": "The sandbox was not found", "code": 502}
+    assert state(alice, rests) == "paused"
+    # No server listens there: the sandbox is awake all the same, and has a time-out again.
+    assert "8123" in doors[may["sandboxID"]].get("/").ok(502).text
+    assert state(alice, may) == "running" and 200 < left(alice, may) <= 300
+    # A key is a client of ours, whose use wakes whatever it is: not for ever.
+    assert "8123" in port(service, rests, **{"X-API-Key": alice.key}).get("/").ok(502).text
+    assert state(alice, rests) == "running" and 200 < left(alice, rests) <= 300
+    kill(alice, may)
+    kill(alice, rests)
+
+
 def test_a_time_out_is_bounded_by_the_operator(make_service, jail_works):
     service = make_service(settings={"ttl_seconds": 100}).start()
     alice = service.tenant("alice")

@@ -128,6 +128,9 @@ struct e2b_call {
 int e2b_note_gateway(struct e2b_call *c, const struct tn_json *envs, struct tn_error *err);
 /* A request for the port of the gateway in the box of that id: answered, if it has the token. */
 bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const char *id);
+/* The request goes to that port, from a caller who may: one that rests answers as the vendor does,
+ * unless it is to wake. */
+void e2b_pass(struct tn_http_exchange *x, struct box *b, int port);
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *e2b_files(struct e2b_call *c);
 /* The path that is meant, absolute; on the heap.  NULL: answered. */
