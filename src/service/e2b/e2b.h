@@ -38,6 +38,8 @@ int e2b_reply(struct tn_http_exchange *x, int status, const char *code, const ch
 
 /* The box that {id} names, in the caller's own tenant, with that scope; NULL: answered. */
 struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope);
+/* A template or a snapshot (surface_is_layer). */
+bool e2b_is_layer(const struct box_view *v);
 /* "running" or "paused"; NULL: it is not there any more, to clients of E2B. */
 const char *e2b_state(const struct box_view *v);
 /* "template" or "alias" of the template that it comes from. */

@@ -30,10 +30,15 @@ struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned s
 
     if (!caller_may(x, scope))
         return NULL;
-    struct box *b = box_find(s, caller_of(x)->tenant, id, &err);
+    struct box *b = surface_box(s, caller_of(x)->tenant, id, &err);
     if (!b)
         reply_error(x, &err);
     return b;
+}
+
+bool e2b_is_layer(const struct box_view *v)
+{
+    return tn_json_get(tn_json_get(v->metadata, E2B_RECORD), "build");
 }
 
 const char *e2b_state(const struct box_view *v)
@@ -43,9 +48,7 @@ const char *e2b_state(const struct box_view *v)
         [BOX_STOPPED] = "paused",   [BOX_ERROR] = "paused",    [BOX_MISSING] = NULL,
     };
 
-    /* A template that is or was built is none. */
-    bool build = tn_json_get(tn_json_get(v->metadata, E2B_RECORD), "build");
-    return v->goal == BOX_GONE || build ? NULL : states[v->state];
+    return v->goal == BOX_GONE || surface_is_layer(v) ? NULL : states[v->state];
 }
 
 const char *e2b_template_of(const struct box_view *v, const char *member)
