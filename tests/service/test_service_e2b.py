@@ -142,7 +142,16 @@ def test_lists_pages_and_filters(service):
     carol.post(f"/sandboxes/{made[0]}/pause", {}).ok(204)
     assert [one["sandboxID"] for one in carol.get("/v2/sandboxes?state=paused").ok().json] == [made[0]]
     assert len(carol.get("/v2/sandboxes?state=paused,running").ok().json) == 3
-    for bad in ("state=gone", "limit=0", "limit=x", "nextToken=zzz", "nextToken=1-../../x"):
+    alias = create(carol, templateID="small")["sandboxID"]
+    made.append(alias)
+    assert [one["sandboxID"] for one in carol.get("/v2/sandboxes?template=small").ok().json] == [alias]
+    second = carol.get(f"/sandboxes/{made[1]}").ok().json["startedAt"]
+    for text in (second, second.replace("Z", "+00:00")):
+        since = carol.get(f"/v2/sandboxes?{urlencode({'startedAfter': text})}").ok().json
+        assert {one["sandboxID"] for one in since} == set(made[1:])
+    ahead = time.strftime("%Y-%m-%dT%H:%M:%S.5+02:00", time.gmtime(time.time() + 7200 + 60))
+    assert carol.get(f"/v2/sandboxes?{urlencode({'startedAfter': ahead})}").ok().json == []
+    for bad in ("startedAfter=yesterday", "startedAfter=2026-11-18T20:00:00", "state=gone", "limit=0", "limit=x", "nextToken=zzz", "nextToken=1-../../x"):
         carol.get(f"/v2/sandboxes?{bad}").ok(400)
     for one in made:
         carol.delete(f"/sandboxes/{one}").ok(204)

@@ -42,6 +42,8 @@ struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned s
 bool e2b_is_layer(const struct box_view *v);
 /* "running" or "paused"; NULL: it is not there any more, to clients of E2B. */
 const char *e2b_state(const struct box_view *v);
+/* When it was started, in seconds since 1970. */
+double e2b_started(const struct box_view *v);
 /* "template" or "alias" of the template that it comes from. */
 const char *e2b_template_of(const struct box_view *v, const char *member);
 /* What create and connect answer with. */

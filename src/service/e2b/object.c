@@ -150,6 +150,11 @@ static double end_of(const struct box_view *v)
     return v->expires > 0 && v->expires < timeout ? v->expires : timeout;
 }
 
+double e2b_started(const struct box_view *v)
+{
+    return v->started > 0 ? v->started : v->created;
+}
+
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail)
 {
@@ -157,7 +162,7 @@ void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_
 
     tn_jw_object(w);
     put_names(w, v);
-    openhands_put_time(w, "startedAt", v->started > 0 ? v->started : v->created);
+    openhands_put_time(w, "startedAt", e2b_started(v));
     openhands_put_time(w, "endAt", end_of(v));
     tn_jw_kint(w, "cpuCount", size.cpus);
     tn_jw_kint(w, "memoryMB", size.memory / MIB);
