@@ -751,3 +751,47 @@ def test_a_port_by_the_token_for_its_traffic(service, box, envd):
         for wrong in ({}, {"E2b-Traffic-Access-Token": box["envdAccessToken"]}):
             stranger.get("/page", headers=wrong).ok(401)
         envd.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).ok()
+
+
+def test_ports_are_public_where_the_operator_lets_them(make_service, jail_works, alice):
+    service = make_service(settings={"public_previews": "true"}).start()
+    carol = service.tenant("carol")
+    server = {"process": {"cmd": "python3", "args": ["-m", "http.server", "8123", "--bind", "127.0.0.1"], "cwd": "/tmp"}}
+
+    def make(network=None):
+        made = create(carol, timeout=600, **({} if network is None else {"network": network}))
+        with Envd(service, made).stream("process.Process/Start", server) as stream:
+            stream.next()
+        token = {"E2b-Traffic-Access-Token": made["trafficAccessToken"]}
+        eventually(lambda: port(service, made, **token).get("/").status == 200, "the server listens")
+        return made
+
+    usual, private = make(), make({"allowPublicTraffic": False})
+    door = port(service, usual)
+    assert door.get("/").status == 200  # as the vendor has it where nobody says
+    assert port(service, usual, **{"E2b-Traffic-Access-Token": "wrong"}).get("/").status == 401
+    assert port(service, private).get("/").status == 401
+    for behind in (49983, 49999, 50005):
+        host = {"Host": f"{behind}-{usual['sandboxID']}.{usual['domain']}"}
+        assert service.stranger(headers=host).get("/mcp").status == 401, behind
+    # It is the tenant's own to open and to close, and it stays so when the sandbox is forked.
+    path = f"/sandboxes/{usual['sandboxID']}"
+    fork = carol.post(f"{path}/fork", {}).ok(201).json[0]["sandbox"]
+    assert port(service, fork).get("/").status == 502, "open, and no server"
+    carol.put(f"{path}/network", {"allowPublicTraffic": False}).ok(204)
+    assert door.get("/").status == 401
+    carol.put(f"{path}/network", {}).ok(204)
+    assert door.get("/").status == 401
+    carol.put(f"{path}/network", {"allowPublicTraffic": True}).ok(204)
+    assert door.get("/").status == 200
+    carol.post(f"{path}/pause", {}).ok(204)
+    assert door.get("/").ok(502).json["code"] == 502 and state(carol, usual) == "paused"
+    # The operator has the last word, about those that are there as well.
+    carol.post(f"{path}/connect", {"timeout": 600}).ok(201)
+    service.settings["public_previews"] = "false"
+    service.restart()
+    door.close()
+    assert port(service, usual).get("/").status == 401
+    before = len(alice.get("/sandboxes").ok().json)
+    answer = alice.post("/sandboxes", {"templateID": "base", "network": {"allowPublicTraffic": True}}).ok(403)
+    assert "service.public_previews" in answer.json["message"] and len(alice.get("/sandboxes").ok().json) == before

@@ -451,6 +451,27 @@ static int read_network(struct box *b, const struct tn_json *body, struct tn_jso
                : 0;
 }
 
+/* Its ports become public, or private; without a word they stay as they are,
+ * as far as the operator lets them. */
+static int change_public(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                         struct tn_error *err)
+{
+    autoview struct box_view v;
+    bool public = false;
+
+    box_look(b, &v);
+    const struct tn_json *record = tn_json_get(v.metadata, E2B_RECORD);
+    bool was = tn_json_bool(tn_json_get(record, E2B_PUBLIC), false);
+    if (e2b_read_public(box_service(b), body, was, &public, err))
+        return -1;
+    if (public == was)
+        return 0;
+    tn_autojson struct tn_json *metadata =
+        surface_metadata(v.metadata, E2B_RECORD, record, E2B_PUBLIC, public ? "true" : NULL, err);
+    return metadata ? box_change(b, caller_of(x), &(struct box_change){.metadata = metadata}, err)
+                    : -1;
+}
+
 static void put_network(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -460,7 +481,8 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    int failed = read_network(b, body, &wish, &has, &err) || change_network(x, b, wish, has, &err);
+    int failed = read_network(b, body, &wish, &has, &err) || change_public(x, b, body, &err) ||
+                 change_network(x, b, wish, has, &err);
     if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

@@ -66,6 +66,13 @@ void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
 /* In the metadata of a box: {"template", "alias", "cwd", "user"} of one that comes from a template
  * that a client has built, {"build"} of such a template itself. */
 #define E2B_RECORD "$e2b"
+#define E2B_PUBLIC "public" /* true there: its ports want no token, while the operator allows it */
+/* Whether they are to be so by these lists of the network; usual: where they do not say. */
+int e2b_read_public(const struct tn_service *s, const struct tn_json *network, bool usual,
+                    bool *out, struct tn_error *err);
+/* Somebody without a key at a port: 1 enters as who made the box, whose ports are public; 0: they
+ * are not; -1: answered. */
+int e2b_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id, int port);
 
 /* A template of the configuration, or the files of a box that was built as one or is a snapshot. */
 struct e2b_origin {

@@ -378,6 +378,25 @@ static bool take_traffic(struct tn_service *s, struct tn_http_exchange *x, const
     return true;
 }
 
+int e2b_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id, int port)
+{
+    autobox struct box *b = s->options->public_previews ? box_find(s, NULL, id, NULL) : NULL;
+    autoview struct box_view v = {0};
+
+    /* Behind these ports there are tokens of their own. */
+    if (!b || port == E2B_ENVD_PORT || port == E2B_CODE_PORT || port == E2B_MCP_PORT)
+        return 0;
+    box_look(b, &v);
+    if (!tn_json_bool(tn_json_get(tn_json_get(v.metadata, E2B_RECORD), E2B_PUBLIC), false))
+        return 0;
+    if (!surface_enter(x, b, v.key_id))
+        return -1;
+    if (is_awake(x, b))
+        return 1;
+    not_running(x, id);
+    return -1;
+}
+
 static bool is_control(const char *path)
 {
     static const char *const prefixes[] = {"/sandboxes",    "/v2/sandboxes", "/templates",
