@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
+#include "service/surface.h"
 
 /* How long /start waits for the box: a client that has to ask again does so two seconds later. */
 #define START_WAIT_SECONDS 10.0
@@ -455,8 +456,11 @@ struct list {
 static int put_one(struct box *b, void *ctx)
 {
     struct list *l = ctx;
+    autoview struct box_view v;
 
-    put_runtime(&l->w, l->x, b);
+    box_look(b, &v);
+    if (!surface_is_layer(&v))
+        put_runtime(&l->w, l->x, b);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "net/url.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
+#include "service/surface.h"
 
 /* How long a new sandbox is waited for: the clients give a request 15 seconds. */
 #define START_WAIT_SECONDS 10.0
@@ -108,8 +109,11 @@ struct page {
 static int put_one(struct box *b, void *ctx)
 {
     struct page *p = ctx;
+    autoview struct box_view v;
 
-    put_sandbox(&p->w, p->x, b);
+    box_look(b, &v);
+    if (!surface_is_layer(&v))
+        put_sandbox(&p->w, p->x, b);
     snprintf(p->last, sizeof p->last, "%s", box_id(b));
     return 0;
 }

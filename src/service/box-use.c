@@ -126,12 +126,17 @@ static bool reachable(const struct box *b)
     return b->state == BOX_RUNNING && b->goal == BOX_RUNNING && b->address && !b->gone;
 }
 
-/* A paused one is woken in the name of whoever made it. */
+/* A paused one is woken in the name of whoever made it.  The time-out that paused it begins anew:
+ * one that a request wakes in passing is not to run for ever. */
 static int wake(struct box *b, int64_t deadline, struct tn_error *err)
 {
     struct caller owner;
     struct tn_error why = {0};
 
+    pthread_mutex_lock(&b->lock);
+    if (b->timeout > 0 && b->timeout <= wall_clock())
+        b->timeout = wall_clock() + BOX_WOKEN_SECONDS;
+    pthread_mutex_unlock(&b->lock);
     if (keyring_find(b->s->keys, b->key_id, &owner, NULL))
         return box_order(b, NULL, ORDER_RESUME, deadline, err);
     int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);

@@ -40,6 +40,8 @@ enum box_timeout {
     TIMEOUT_PAUSE = 1, /* paused (stopped, where its backend can do no more), not deleted */
     TIMEOUT_WAKE = 2,  /* and a surface that has time-outs may wake it when it is used */
 };
+/* The new one of a box whose time-out was over, and that a request has woken in passing. */
+#define BOX_WOKEN_SECONDS 300.0
 
 /* What somebody wants. */
 struct box_wish {

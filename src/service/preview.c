@@ -6,6 +6,7 @@
 #include "net/http-parse.h"
 #include "service/caller.h"
 #include "service/daytona/daytona.h"
+#include "service/e2b/e2b.h"
 #include "service/preview-host.h"
 #include "service/preview-lines.h"
 #include "service/preview-page.h"
@@ -264,6 +265,8 @@ static bool enter(struct visitor *v)
     if (target_value(tn_http_target(v->x), TICKET_QUERY, ticket, sizeof ticket))
         return enter_by_ticket(v, ticket);
     int known = daytona_visit(v->s, v->x, v->id);
+    if (!known)
+        known = e2b_visit(v->s, v->x, v->id, v->port);
     if (known > 0 && becomes_part_of_us(v)) {
         refuse_page(v);
         return false;

@@ -13,8 +13,12 @@
 #include "service/box-internal.h"
 #include "service/caller.h"
 #include "service/clock.h"
+#include "service/daytona/daytona.h"
+#include "service/e2b/e2b.h"
+#include "service/modal/modal.h"
 #include "service/preview-host.h"
 #include "service/proxy.h"
+#include "service/runloop/runloop.h"
 #include "service/volume.h"
 
 void surface_token(const struct tn_service *s, const char *purpose, const char *text,
@@ -152,6 +156,31 @@ int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_
     snprintf(after, 11, "%s", end + 1);
     f->after = after;
     return 0;
+}
+
+bool surface_is_layer(const struct box_view *v)
+{
+    static bool (*const all[])(const struct box_view *v) = {daytona_is_layer, e2b_is_layer,
+                                                            modal_is_layer, runloop_is_layer};
+
+    for (size_t i = 0; i < TN_COUNT(all); i++)
+        if (all[i](v))
+            return true;
+    return false;
+}
+
+struct box *surface_box(struct tn_service *s, const char *tenant, const char *id,
+                        struct tn_error *err)
+{
+    autobox struct box *b = box_find(s, tenant, id, err);
+    autoview struct box_view v = {0};
+
+    if (b)
+        box_look(b, &v);
+    if (!b || !surface_is_layer(&v))
+        return TN_TAKE_PTR(b);
+    tn_fail(err, TN_E_NOT_FOUND, "sandbox %s not found", v.id);
+    return NULL;
 }
 
 char *surface_path(const char *home, const char *given)

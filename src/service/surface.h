@@ -60,6 +60,13 @@ void surface_write_place(double created, const char *id, char out[SURFACE_PLACE]
 int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_filter *f,
                        char after[11]);
 
+/* Whether the files of others begin with that box: a template, an image, a snapshot or a blueprint,
+ * made through whichever surface.  It is a sandbox to none of them. */
+bool surface_is_layer(const struct box_view *v);
+/* The sandbox of that id in that tenant.  NULL with err: there is none, or it is a layer. */
+struct box *surface_box(struct tn_service *s, const char *tenant, const char *id,
+                        struct tn_error *err);
+
 /* The path that is meant, absolute and on the heap: what is not begins at home. */
 char *surface_path(const char *home, const char *given);
 

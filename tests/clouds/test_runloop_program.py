@@ -54,4 +54,8 @@ def test_public_ports_have_addresses(make_tendon, service):
     tendon.ok("new", "--name", "web", "-p", "8000")
     (box,) = tendon.boxes()
     assert box["tunnel"]["auth_mode"] == "open"
-    assert f"//8000-{box['tunnel']['tunnel_key']}." in tendon.ok("port", "web")
+    told = tendon.ok("port", "web")
+    # The address of that port, which opens no other one: the key of the tunnel to all is not in it.
+    assert f"//8000-{box['id']}" in told and box["tunnel"]["tunnel_key"] not in told and told == tendon.ok("port", "web")
+    host = told.partition("//8000-")[2].split()[0]
+    assert [service.stranger(headers={"Host": f"{port}-{host}"}).get("/").status for port in (8000, 8001)] == [502, 401]

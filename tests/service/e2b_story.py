@@ -86,6 +86,73 @@ def files():
             assert answer.read() == b"by a link"
 
 
+def links():
+    """Uploads by a link, and a port."""
+    with Sandbox.create() as sandbox:
+        body = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nby a link\r\n--edge--\r\n'
+        form = {"Content-Type": "multipart/form-data; boundary=edge"}
+        link = sandbox.upload_url("up/loaded", use_signature_expiration=60)
+        with urllib.request.urlopen(urllib.request.Request(link, body, form), timeout=30) as answer:
+            assert answer.status == 200
+        assert sandbox.files.read("up/loaded") == "by a link"
+        sandbox.commands.run("python3 -m http.server 8123 --bind 127.0.0.1", background=True)
+        host = sandbox.get_host(8123)
+        assert host.startswith(f"8123-{sandbox.sandbox_id}."), host
+        # Names below localhost lead here: not every machine's resolver knows that.
+        where = urllib.parse.urlsplit(os.environ["E2B_API_URL"])
+        token, status = {"Host": host, "E2b-Traffic-Access-Token": sandbox.traffic_access_token}, None
+        deadline = time.monotonic() + 30
+        while status != 200:
+            assert time.monotonic() < deadline, status
+            door = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
+            door.request("GET", "/up/", headers=token)
+            answer = door.getresponse()
+            status, page = answer.status, answer.read()
+            door.close()
+            time.sleep(0.1)
+        assert b"loaded" in page
+
+
+def git():
+    with Sandbox.create() as sandbox:
+        repo = sandbox.git
+        repo.init("work", initial_branch="main")
+        repo.configure_user("A Person", "person@example.com", scope="local", path="work")
+        sandbox.files.write("work/file", "one\n")
+        assert [one.name for one in repo.status("work").file_status] == ["file"]
+        repo.add("work")
+        repo.commit("work", "the first")
+        assert not repo.status("work").file_status
+        repo.create_branch("work", "side")
+        branches = repo.branches("work")
+        assert set(branches.branches) == {"main", "side"} and branches.current_branch == "side"
+        repo.checkout_branch("work", "main")
+        repo.clone("/home/user/work", "copy")
+        assert sandbox.files.read("copy/file") == "one\n"
+        assert sandbox.commands.run("git log --format=%s", cwd="/home/user/copy").stdout == "the first\n"
+
+
+def fork():
+    sandbox = Sandbox.create(timeout=300)
+    sandbox.files.write("kept", "before")
+    forks = sandbox.fork(timeout=120, count=2)
+    sandbox.files.write("kept", "after")
+    assert len({one.sandbox_id for one in (sandbox, *forks)}) == 3
+    for one in forks:
+        assert one.files.read("kept") == "before" and one.commands.run("echo x").stdout == "x\n"
+    for one in (sandbox, *forks):
+        one.kill()
+
+
+def streamed():
+    """Input in pieces, as they come."""
+    with Sandbox.create() as sandbox:
+        handle = sandbox.commands.run("cat", background=True, stdin=True)
+        sandbox.commands.stream_input(handle.pid, (f"{i}\n" for i in range(5)))
+        sandbox.commands.close_stdin(handle.pid)
+        assert handle.wait().stdout == "0\n1\n2\n3\n4\n"
+
+
 def packed():
     """Uploads by gzip, which 2.9 does not know."""
     with Sandbox.create() as sandbox:

@@ -95,6 +95,13 @@ def commands():
 
 
 def newer_commands(client, box):
+    begun = client.devboxes.execute_async(box, command="sleep 0.5; echo c")
+    over = client.devboxes.wait_for_command(begun.execution_id, devbox_id=box, statuses=["completed"])
+    assert (over.status, over.stdout, over.exit_status) == ("completed", "c\n", 0), over
+    begun = client.devboxes.execute_async(box, command="sleep 1000")
+    soon = client.devboxes.wait_for_command(begun.execution_id, devbox_id=box, statuses=["running"], timeout_seconds=20)
+    assert soon.status == "running", soon
+    client.devboxes.executions.kill(begun.execution_id, devbox_id=box)
     done = client.devboxes.execute_and_await_completion(box, command="echo whole; exit 2")
     assert (done.stdout, done.exit_status) == ("whole\n", 2)
     assert client.devboxes.execute(box, command="seq 9", last_n="2").stdout == "8\n9\n"

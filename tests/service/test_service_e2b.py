@@ -142,7 +142,16 @@ def test_lists_pages_and_filters(service):
     carol.post(f"/sandboxes/{made[0]}/pause", {}).ok(204)
     assert [one["sandboxID"] for one in carol.get("/v2/sandboxes?state=paused").ok().json] == [made[0]]
     assert len(carol.get("/v2/sandboxes?state=paused,running").ok().json) == 3
-    for bad in ("state=gone", "limit=0", "limit=x", "nextToken=zzz", "nextToken=1-../../x"):
+    alias = create(carol, templateID="small")["sandboxID"]
+    made.append(alias)
+    assert [one["sandboxID"] for one in carol.get("/v2/sandboxes?template=small").ok().json] == [alias]
+    second = carol.get(f"/sandboxes/{made[1]}").ok().json["startedAt"]
+    for text in (second, second.replace("Z", "+00:00")):
+        since = carol.get(f"/v2/sandboxes?{urlencode({'startedAfter': text})}").ok().json
+        assert {one["sandboxID"] for one in since} == set(made[1:])
+    ahead = time.strftime("%Y-%m-%dT%H:%M:%S.5+02:00", time.gmtime(time.time() + 7200 + 60))
+    assert carol.get(f"/v2/sandboxes?{urlencode({'startedAfter': ahead})}").ok().json == []
+    for bad in ("startedAfter=yesterday", "startedAfter=2026-11-18T20:00:00", "state=gone", "limit=0", "limit=x", "nextToken=zzz", "nextToken=1-../../x"):
         carol.get(f"/v2/sandboxes?{bad}").ok(400)
     for one in made:
         carol.delete(f"/sandboxes/{one}").ok(204)
@@ -199,6 +208,38 @@ def test_one_that_may_wakes_when_it_is_used(alice, service):
     Envd(service, made).client.get("/health").ok(204)
     assert state(alice, made) == "running" and left(alice, made) > 200
     kill(alice, made)
+
+
+def gateway(service, sandbox):
+    """Its MCP gateway, opened by the token that a program was given as it started."""
+    envs = {"GATEWAY_ACCESS_TOKEN": "gate"}
+    with Envd(service, sandbox).stream("process.Process/Start", {"process": {"cmd": "true", "envs": envs}}) as stream:
+        stream.until(lambda m: "end" in m.get("event", {}))
+    host = {"Host": f"50005-{sandbox['sandboxID']}.{sandbox['domain']}"}
+    return service.stranger(headers={**host, "Authorization": "Bearer gate"})
+
+
+def port(service, sandbox, **headers):
+    return service.stranger(headers={"Host": f"8123-{sandbox['sandboxID']}.{sandbox['domain']}", **headers})
+
+
+def test_a_port_wakes_only_one_that_may(alice, service):
+    may, rests = (create(alice, timeout=4, autoPause=True, autoResume={"enabled": yes}) for yes in (True, False))
+    tools = gateway(service, rests)
+    for one in (may, rests):
+        eventually(lambda: state(alice, one) == "paused", "its time is over")
+    doors = {one["sandboxID"]: port(service, one, **{"E2b-Traffic-Access-Token": one["trafficAccessToken"]}) for one in (may, rests)}
+    for answer in (doors[rests["sandboxID"]].get("/"), tools.post("/mcp", HELLO)):
+        assert answer.ok(502).json == {"sandboxId": rests["sandboxID"], "message": "The sandbox was not found", "code": 502}
+    assert state(alice, rests) == "paused"
+    # No server listens there: the sandbox is awake all the same, and has a time-out again.
+    assert "8123" in doors[may["sandboxID"]].get("/").ok(502).text
+    assert state(alice, may) == "running" and 200 < left(alice, may) <= 300
+    # A key is a client of ours, whose use wakes whatever it is: not for ever.
+    assert "8123" in port(service, rests, **{"X-API-Key": alice.key}).get("/").ok(502).text
+    assert state(alice, rests) == "running" and 200 < left(alice, rests) <= 300
+    kill(alice, may)
+    kill(alice, rests)
 
 
 def test_a_time_out_is_bounded_by_the_operator(make_service, jail_works):
@@ -710,3 +751,47 @@ def test_a_port_by_the_token_for_its_traffic(service, box, envd):
         for wrong in ({}, {"E2b-Traffic-Access-Token": box["envdAccessToken"]}):
             stranger.get("/page", headers=wrong).ok(401)
         envd.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).ok()
+
+
+def test_ports_are_public_where_the_operator_lets_them(make_service, jail_works, alice):
+    service = make_service(settings={"public_previews": "true"}).start()
+    carol = service.tenant("carol")
+    server = {"process": {"cmd": "python3", "args": ["-m", "http.server", "8123", "--bind", "127.0.0.1"], "cwd": "/tmp"}}
+
+    def make(network=None):
+        made = create(carol, timeout=600, **({} if network is None else {"network": network}))
+        with Envd(service, made).stream("process.Process/Start", server) as stream:
+            stream.next()
+        token = {"E2b-Traffic-Access-Token": made["trafficAccessToken"]}
+        eventually(lambda: port(service, made, **token).get("/").status == 200, "the server listens")
+        return made
+
+    usual, private = make(), make({"allowPublicTraffic": False})
+    door = port(service, usual)
+    assert door.get("/").status == 200  # as the vendor has it where nobody says
+    assert port(service, usual, **{"E2b-Traffic-Access-Token": "wrong"}).get("/").status == 401
+    assert port(service, private).get("/").status == 401
+    for behind in (49983, 49999, 50005):
+        host = {"Host": f"{behind}-{usual['sandboxID']}.{usual['domain']}"}
+        assert service.stranger(headers=host).get("/mcp").status == 401, behind
+    # It is the tenant's own to open and to close, and it stays so when the sandbox is forked.
+    path = f"/sandboxes/{usual['sandboxID']}"
+    fork = carol.post(f"{path}/fork", {}).ok(201).json[0]["sandbox"]
+    assert port(service, fork).get("/").status == 502, "open, and no server"
+    carol.put(f"{path}/network", {"allowPublicTraffic": False}).ok(204)
+    assert door.get("/").status == 401
+    carol.put(f"{path}/network", {}).ok(204)
+    assert door.get("/").status == 401
+    carol.put(f"{path}/network", {"allowPublicTraffic": True}).ok(204)
+    assert door.get("/").status == 200
+    carol.post(f"{path}/pause", {}).ok(204)
+    assert door.get("/").ok(502).json["code"] == 502 and state(carol, usual) == "paused"
+    # The operator has the last word, about those that are there as well.
+    carol.post(f"{path}/connect", {"timeout": 600}).ok(201)
+    service.settings["public_previews"] = "false"
+    service.restart()
+    door.close()
+    assert port(service, usual).get("/").status == 401
+    before = len(alice.get("/sandboxes").ok().json)
+    answer = alice.post("/sandboxes", {"templateID": "base", "network": {"allowPublicTraffic": True}}).ok(403)
+    assert "service.public_previews" in answer.json["message"] and len(alice.get("/sandboxes").ok().json) == before

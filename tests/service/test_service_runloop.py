@@ -620,10 +620,26 @@ def test_a_tunnel_of_the_older_kind(service, alice, web):
     assert tunnel["devbox_id"] == web["id"] and tunnel["port"] == 8000
     scheme, _, host = tunnel["url"].partition("://")
     assert scheme == "http" and host.startswith("8000-") and host.endswith(f".localhost:{service.port}")
-    assert served(service, host.partition(".")[0][5:])
+    key = host.partition(".")[0][5:]
+    assert served(service, key)
+    # Its key opens that port alone, and it is none of the newer kind.
+    visit(service, key, port=8001).ok(401)
+    assert alice.get(path(web)).ok().json["tunnel"] is None
+    assert alice.post(path(web, "/create_tunnel"), {"port": 8000}).ok().json == tunnel
+    second = alice.post(path(web, "/create_tunnel"), {"port": 8001}).ok().json["url"]
+    other = second.partition("://")[2].partition(".")[0][5:]
+    assert other != key
+    visit(service, other).ok(401)
+    assert visit(service, other, port=8001).status == 502
+    alice.post(path(web, "/remove_tunnel"), {"port": 8001}).ok()
+    visit(service, other, port=8001).ok(401)
+    visit(service, key).ok(200)
     for port in (0, 65536, "x"):
         alice.post(path(web, "/create_tunnel"), {"port": port}).ok(400)
     alice.post(path(web, "/remove_tunnel"), {"port": 8000}).ok()
+    visit(service, key).ok(401)
+    assert alice.post(path(web, "/create_tunnel"), {"port": 8000}).ok().json["url"] != tunnel["url"]
+    alice.post(path(web, "/remove_tunnel")).ok()
 
 
 def test_a_tunnel_from_the_beginning(alice):

@@ -62,12 +62,10 @@ static bool lists(const char *list, const char *word)
 static int list_box(struct box *b, void *ctx)
 {
     struct page *p = ctx;
-    const char *snapshot;
     autoview struct box_view v;
 
     daytona_see(b, &v);
-    daytona_build_of(&v, &snapshot, NULL);
-    if (v.goal == BOX_GONE || v.state == BOX_MISSING || snapshot ||
+    if (v.goal == BOX_GONE || v.state == BOX_MISSING || surface_is_layer(&v) ||
         !lists(p->states, daytona_state(p->x, &v)) ||
         tn_json_each(p->labels, differs, v.metadata) || !lists(p->id, v.id) ||
         (p->name && *p->name && strcmp(p->name, v.name && *v.name ? v.name : v.id) != 0))

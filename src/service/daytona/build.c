@@ -32,6 +32,14 @@ enum daytona_build daytona_build_of(const struct box_view *v, const char **name,
     return (enum daytona_build)i;
 }
 
+bool daytona_is_layer(const struct box_view *v)
+{
+    const char *name = NULL;
+
+    daytona_build_of(v, &name, NULL);
+    return name != NULL;
+}
+
 struct tn_json *daytona_build_record(const char *name, const char *source, enum daytona_build state,
                                      const char *log, size_t n)
 {

@@ -105,6 +105,8 @@ enum daytona_build {
 /* How far the box is; name: of the snapshot that it is, NULL when it is a sandbox; log: the end of
  * what it said, or NULL.  Both may be NULL, and live as long as the view. */
 enum daytona_build daytona_build_of(const struct box_view *v, const char **name, const char **log);
+/* A snapshot (surface_is_layer). */
+bool daytona_is_layer(const struct box_view *v);
 /* For settings.build; source: the box that it is a fork of, or NULL.  The caller frees it. */
 struct tn_json *daytona_build_record(const char *name, const char *source, enum daytona_build state,
                                      const char *log, size_t n);

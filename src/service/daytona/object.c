@@ -84,6 +84,11 @@ int daytona_fail(struct tn_http_exchange *x, int status, const char *code, const
 
 static int take_first(struct box *b, void *ctx)
 {
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    if (surface_is_layer(&v))
+        return 0;
     snprintf(ctx, 11, "%s", box_id(b));
     return 1;
 }
@@ -91,21 +96,13 @@ static int take_first(struct box *b, void *ctx)
 struct box *daytona_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope)
 {
     const char *given = tn_http_param(x, "id"), *tenant;
-    const char *snapshot = NULL;
-    autoview struct box_view v = {0};
     struct tn_error err = {0};
     char id[11] = "";
 
     if (!caller_may(x, scope))
         return NULL;
     tenant = caller_of(x)->tenant;
-    struct box *b = box_find(s, tenant, given, NULL);
-    if (b)
-        box_look(b, &v);
-    if (b && daytona_build_of(&v, &snapshot, NULL) && snapshot) {
-        box_release(b);
-        b = NULL;
-    }
+    struct box *b = surface_box(s, tenant, given, NULL);
     if (!b &&
         box_each(s, &(struct box_filter){.tenant = tenant, .name = given, .newest_first = true},
                  take_first, id, NULL))

@@ -1,5 +1,6 @@
 /* Sandboxes that exist: lists, info, time-outs, pause, kill, metrics, logs, templates. */
 #include <math.h>
+#include <time.h>
 
 #include "net/url.h"
 #include "service/clock.h"
@@ -22,7 +23,8 @@ struct page {
     struct tn_jw w;
     char pairs[TN_URL_PAIRS_MAX(QUERY_MAX)]; /* "name\0value\0..." that its metadata must have */
     size_t pairs_len;
-    const char *template;
+    const char *template; /* its id or its alias */
+    double started_after;
     unsigned states; /* bits: 1 running, 2 paused */
     int64_t limit, count;
     double created; /* of the last */
@@ -41,15 +43,22 @@ static bool has_metadata(const struct page *p, const struct tn_json *metadata)
     return true;
 }
 
+static bool is_from(const struct box_view *v, const char *template)
+{
+    return !template || strcmp(template, e2b_template_of(v, "template")) == 0 ||
+           strcmp(template, e2b_template_of(v, "alias")) == 0;
+}
+
 static int list_box(struct box *b, void *ctx)
 {
     struct page *p = ctx;
     autoview struct box_view v;
 
     box_look(b, &v);
-    const char *state = e2b_state(&v), *template = e2b_template_of(&v, "template");
+    const char *state = e2b_state(&v);
     if (!state || !(p->states & (strcmp(state, "running") == 0 ? 1u : 2u)) ||
-        !has_metadata(p, v.metadata) || (p->template && strcmp(p->template, template) != 0))
+        !has_metadata(p, v.metadata) || !is_from(&v, p->template) ||
+        e2b_started(&v) < p->started_after)
         return 0;
     if (p->count == p->limit)
         return 1; /* there are more */
@@ -57,6 +66,31 @@ static int list_box(struct box *b, void *ctx)
     p->count++;
     p->created = v.created;
     memcpy(p->id, v.id, sizeof p->id);
+    return 0;
+}
+
+/* "2026-11-18T20:18:44.123+00:00", as Python says it, or with a Z. */
+static int read_started(struct tn_http_exchange *x, double *out)
+{
+    const char *text = tn_http_query(x, "startedAfter");
+    struct tm tm = {0};
+
+    if (!text || !*text)
+        return 0;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    double fraction = 0;
+    char *end;
+    if (rest && *rest == '.') {
+        fraction = strtod(rest, &end);
+        rest = end;
+    }
+    /* The fields of a time of day are those of UTC: what %z reads is what they are ahead of it. */
+    struct tm zone = {0};
+    const char *last = rest ? strptime(rest, "%z", &zone) : NULL;
+    if (!last || *last)
+        return native_refuse(x, TN_E_INVALID,
+                             "startedAfter: expected a time like 2026-01-31T12:00:00Z");
+    *out = (double)timegm(&tm) - (double)zone.tm_gmtoff + fraction;
     return 0;
 }
 
@@ -103,7 +137,7 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
     *p = (struct page){.x = x, .limit = pages ? USUAL_PAGE : INT64_MAX};
     p->w = tn_jw(&json);
     p->template = tn_http_query(x, "template");
-    if (read_metadata(x, p) || read_states(x, &p->states) ||
+    if (read_metadata(x, p) || read_states(x, &p->states) || read_started(x, &p->started_after) ||
         (pages && (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) ||
                    surface_read_place(x, "nextToken", &f, after))))
         return;
@@ -417,6 +451,27 @@ static int read_network(struct box *b, const struct tn_json *body, struct tn_jso
                : 0;
 }
 
+/* Its ports become public, or private; without a word they stay as they are,
+ * as far as the operator lets them. */
+static int change_public(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                         struct tn_error *err)
+{
+    autoview struct box_view v;
+    bool public = false;
+
+    box_look(b, &v);
+    const struct tn_json *record = tn_json_get(v.metadata, E2B_RECORD);
+    bool was = tn_json_bool(tn_json_get(record, E2B_PUBLIC), false);
+    if (e2b_read_public(box_service(b), body, was, &public, err))
+        return -1;
+    if (public == was)
+        return 0;
+    tn_autojson struct tn_json *metadata =
+        surface_metadata(v.metadata, E2B_RECORD, record, E2B_PUBLIC, public ? "true" : NULL, err);
+    return metadata ? box_change(b, caller_of(x), &(struct box_change){.metadata = metadata}, err)
+                    : -1;
+}
+
 static void put_network(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -426,7 +481,8 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    int failed = read_network(b, body, &wish, &has, &err) || change_network(x, b, wish, has, &err);
+    int failed = read_network(b, body, &wish, &has, &err) || change_public(x, b, body, &err) ||
+                 change_network(x, b, wish, has, &err);
     if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

@@ -76,6 +76,19 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
     return 0;
 }
 
+int e2b_read_public(const struct tn_service *s, const struct tn_json *network, bool usual,
+                    bool *out, struct tn_error *err)
+{
+    const struct tn_json *wish = e2b_member(network, "allowPublicTraffic", "allow_public_traffic");
+    bool may = s->options->public_previews;
+
+    if (wish && !may && tn_json_bool(wish, false))
+        return tn_fail(err, TN_E_DENIED,
+                       "allowPublicTraffic: ports are private here (service.public_previews)");
+    *out = may && tn_json_bool(wish, usual);
+    return 0;
+}
+
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
@@ -194,15 +207,17 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
                             .timeout_how = timeout_how(body),
                             .idempotency = tn_http_header(x, "Idempotency-Key")};
     tn_autojson struct tn_json *metadata = NULL;
+    bool public = false;
     char digest[65];
 
     if (check_wish(body, err) || read_timeout(s, who, body, &wish.timeout, err) ||
+        e2b_read_public(s, tn_json_get(body, "network"), true, &public, err) ||
         native_check_names(NULL, NULL, wish.metadata, err) ||
         e2b_find_origin(s, who, tn_json_get_str(body, "templateID", NULL), from, err))
         return NULL;
-    if (from->built &&
+    if ((from->built || public) &&
         !(metadata = surface_metadata(wish.metadata, E2B_RECORD, tn_json_get(from->built, "record"),
-                                      NULL, NULL, err)))
+                                      E2B_PUBLIC, public ? "true" : NULL, err)))
         return NULL;
     wish.metadata = metadata ? metadata : wish.metadata;
     digest_of(x, body, digest);

@@ -38,8 +38,12 @@ int e2b_reply(struct tn_http_exchange *x, int status, const char *code, const ch
 
 /* The box that {id} names, in the caller's own tenant, with that scope; NULL: answered. */
 struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope);
+/* A template or a snapshot (surface_is_layer). */
+bool e2b_is_layer(const struct box_view *v);
 /* "running" or "paused"; NULL: it is not there any more, to clients of E2B. */
 const char *e2b_state(const struct box_view *v);
+/* When it was started, in seconds since 1970. */
+double e2b_started(const struct box_view *v);
 /* "template" or "alias" of the template that it comes from. */
 const char *e2b_template_of(const struct box_view *v, const char *member);
 /* What create and connect answer with. */
@@ -62,6 +66,13 @@ void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
 /* In the metadata of a box: {"template", "alias", "cwd", "user"} of one that comes from a template
  * that a client has built, {"build"} of such a template itself. */
 #define E2B_RECORD "$e2b"
+#define E2B_PUBLIC "public" /* true there: its ports want no token, while the operator allows it */
+/* Whether they are to be so by these lists of the network; usual: where they do not say. */
+int e2b_read_public(const struct tn_service *s, const struct tn_json *network, bool usual,
+                    bool *out, struct tn_error *err);
+/* Somebody without a key at a port: 1 enters as who made the box, whose ports are public; 0: they
+ * are not; -1: answered. */
+int e2b_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id, int port);
 
 /* A template of the configuration, or the files of a box that was built as one or is a snapshot. */
 struct e2b_origin {
@@ -128,6 +139,9 @@ struct e2b_call {
 int e2b_note_gateway(struct e2b_call *c, const struct tn_json *envs, struct tn_error *err);
 /* A request for the port of the gateway in the box of that id: answered, if it has the token. */
 bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const char *id);
+/* The request goes to that port, from a caller who may: one that rests answers as the vendor does,
+ * unless it is to wake. */
+void e2b_pass(struct tn_http_exchange *x, struct box *b, int port);
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *e2b_files(struct e2b_call *c);
 /* The path that is meant, absolute; on the heap.  NULL: answered. */

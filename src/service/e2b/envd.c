@@ -10,8 +10,6 @@
 #include "service/preview-host.h"
 #include "service/proxy.h"
 
-/* A sandbox that traffic has woken stays awake for that long at least. */
-#define WOKEN_SECONDS 300.0
 #define WAKE_SECONDS 60.0
 #define HAND_SECONDS 30.0
 /* A link that names no sandbox is tried with so many, the newest: a millisecond, whoever asks. */
@@ -137,18 +135,19 @@ static bool has_token(struct tn_service *s, struct tn_http_exchange *x, const st
 }
 
 /* Whether it runs, or does so now because it was to wake when it is used. */
-static bool is_awake(struct e2b_call *c, const struct box_view *v)
+static bool is_awake(struct tn_http_exchange *x, struct box *b)
 {
-    const double seconds = WOKEN_SECONDS;
+    const double seconds = BOX_WOKEN_SECONDS;
+    autoview struct box_view v;
 
-    if (v->state == BOX_ERROR || v->state == BOX_MISSING || v->goal == BOX_GONE)
+    box_look(b, &v);
+    if (v.state == BOX_ERROR || v.state == BOX_MISSING || v.goal == BOX_GONE)
         return false;
-    if (v->goal == BOX_RUNNING)
+    if (v.goal == BOX_RUNNING)
         return true;
-    return v->timeout_how & TIMEOUT_WAKE &&
-           box_change(c->b, caller_of(c->x), &(struct box_change){.timeout = &seconds}, NULL) ==
-               0 &&
-           box_order(c->b, caller_of(c->x), ORDER_RESUME, tn_deadline_in(WAKE_SECONDS), NULL) == 0;
+    return v.timeout_how & TIMEOUT_WAKE &&
+           box_change(b, caller_of(x), &(struct box_change){.timeout = &seconds}, NULL) == 0 &&
+           box_order(b, caller_of(x), ORDER_RESUME, tn_deadline_in(WAKE_SECONDS), NULL) == 0;
 }
 
 /* "Basic " and base64 of "user:"; false: it is something else. */
@@ -190,7 +189,7 @@ static bool enter(struct e2b_call *c, const struct target *t)
     box_look(c->b, &v);
     if (!surface_enter(c->x, c->b, v.key_id))
         return false;
-    if (!is_awake(c, &v)) {
+    if (!is_awake(c->x, c->b)) {
         not_running(c->x, t->id);
         return false;
     }
@@ -348,6 +347,14 @@ static void serve(struct tn_service *s, struct tn_http_exchange *x, const struct
 
 /* --- the front ------------------------------------------------------------------------------- */
 
+void e2b_pass(struct tn_http_exchange *x, struct box *b, int port)
+{
+    if (is_awake(x, b))
+        proxy_to_port(x, b, port, tn_http_target(x), NULL);
+    else
+        not_running(x, box_id(b));
+}
+
 /* A port of a sandbox for who has the token for its traffic. */
 static bool take_traffic(struct tn_service *s, struct tn_http_exchange *x, const struct target *t)
 {
@@ -367,8 +374,27 @@ static bool take_traffic(struct tn_service *s, struct tn_http_exchange *x, const
     }
     box_look(b, &v);
     if (surface_enter(x, b, v.key_id))
-        proxy_to_port(x, b, t->port, tn_http_target(x), NULL);
+        e2b_pass(x, b, t->port);
     return true;
+}
+
+int e2b_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id, int port)
+{
+    autobox struct box *b = s->options->public_previews ? box_find(s, NULL, id, NULL) : NULL;
+    autoview struct box_view v = {0};
+
+    /* Behind these ports there are tokens of their own. */
+    if (!b || port == E2B_ENVD_PORT || port == E2B_CODE_PORT || port == E2B_MCP_PORT)
+        return 0;
+    box_look(b, &v);
+    if (!tn_json_bool(tn_json_get(tn_json_get(v.metadata, E2B_RECORD), E2B_PUBLIC), false))
+        return 0;
+    if (!surface_enter(x, b, v.key_id))
+        return -1;
+    if (is_awake(x, b))
+        return 1;
+    not_running(x, id);
+    return -1;
 }
 
 static bool is_control(const char *path)

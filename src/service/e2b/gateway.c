@@ -6,7 +6,6 @@
 #include "base/sha256.h"
 #include "runtime/hand-answer.h"
 #include "service/e2b/e2b.h"
-#include "service/proxy.h"
 
 #define INSTALL_SECONDS 30.0
 #define MEMBER "mcp" /* of the record: the digest of the token, in hexadecimal digits */
@@ -69,6 +68,6 @@ bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const ch
     if (!wanted || !tn_same_secret(digest, wanted))
         return false;
     if (surface_enter(x, b, v.key_id))
-        proxy_to_port(x, b, E2B_MCP_PORT, tn_http_target(x), NULL);
+        e2b_pass(x, b, E2B_MCP_PORT);
     return true;
 }

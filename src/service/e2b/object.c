@@ -30,10 +30,15 @@ struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned s
 
     if (!caller_may(x, scope))
         return NULL;
-    struct box *b = box_find(s, caller_of(x)->tenant, id, &err);
+    struct box *b = surface_box(s, caller_of(x)->tenant, id, &err);
     if (!b)
         reply_error(x, &err);
     return b;
+}
+
+bool e2b_is_layer(const struct box_view *v)
+{
+    return tn_json_get(tn_json_get(v->metadata, E2B_RECORD), "build");
 }
 
 const char *e2b_state(const struct box_view *v)
@@ -43,9 +48,7 @@ const char *e2b_state(const struct box_view *v)
         [BOX_STOPPED] = "paused",   [BOX_ERROR] = "paused",    [BOX_MISSING] = NULL,
     };
 
-    /* A template that is or was built is none. */
-    bool build = tn_json_get(tn_json_get(v->metadata, E2B_RECORD), "build");
-    return v->goal == BOX_GONE || build ? NULL : states[v->state];
+    return v->goal == BOX_GONE || surface_is_layer(v) ? NULL : states[v->state];
 }
 
 const char *e2b_template_of(const struct box_view *v, const char *member)
@@ -147,6 +150,11 @@ static double end_of(const struct box_view *v)
     return v->expires > 0 && v->expires < timeout ? v->expires : timeout;
 }
 
+double e2b_started(const struct box_view *v)
+{
+    return v->started > 0 ? v->started : v->created;
+}
+
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail)
 {
@@ -154,7 +162,7 @@ void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_
 
     tn_jw_object(w);
     put_names(w, v);
-    openhands_put_time(w, "startedAt", v->started > 0 ? v->started : v->created);
+    openhands_put_time(w, "startedAt", e2b_started(v));
     openhands_put_time(w, "endAt", end_of(v));
     tn_jw_kint(w, "cpuCount", size.cpus);
     tn_jw_kint(w, "memoryMB", size.memory / MIB);

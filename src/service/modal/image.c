@@ -59,10 +59,9 @@ static int unspell(const char *hex, struct modal_image *out)
     return 0;
 }
 
-static bool is_image(const struct box_view *v)
+bool modal_is_layer(const struct box_view *v)
 {
-    return v->goal != BOX_GONE &&
-           strcmp(tn_json_get_str(modal_record(v), "kind", ""), "image") == 0;
+    return strcmp(tn_json_get_str(modal_record(v), "kind", ""), "image") == 0;
 }
 
 int modal_find_image(struct tn_service *s, const struct caller *who, const char *id,
@@ -77,7 +76,7 @@ int modal_find_image(struct tn_service *s, const struct caller *who, const char 
         out->box = box_find(s, who->tenant, id + 3, NULL);
     if (out->box)
         box_look(out->box, &v);
-    if (out->box && is_image(&v)) {
+    if (out->box && v.goal != BOX_GONE && modal_is_layer(&v)) {
         out->recipe = tn_strdup(tn_json_get_str(modal_record(&v), "recipe", ""));
         return 0;
     }

@@ -101,6 +101,8 @@ struct box *modal_box(const struct modal_call *c, const char *id, struct tn_erro
 /* The same, which runs: TN_E_NOT_FOUND when it has ended. */
 struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err);
 bool modal_is_sandbox(const struct box_view *v);
+/* An image (surface_is_layer). */
+bool modal_is_layer(const struct box_view *v);
 /* How it ended, as far as the box itself tells; false: it has not. */
 bool modal_result(const struct box_view *v, Modal__Result *r);
 /* A call of both services. */

@@ -70,6 +70,18 @@ enum runloop_kind runloop_kind_of(const struct box_view *v)
     return RUNLOOP_DEVBOX;
 }
 
+bool runloop_is_layer(const struct box_view *v)
+{
+    return runloop_kind_of(v) != RUNLOOP_DEVBOX;
+}
+
+/* What other surfaces have put to rest is nothing to clients of this one. */
+static bool is_of(const struct box_view *v, enum runloop_kind kind)
+{
+    return v->goal != BOX_GONE && runloop_kind_of(v) == kind &&
+           (kind != RUNLOOP_DEVBOX || !surface_is_layer(v));
+}
+
 void runloop_put_words(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_key(w, "metadata");
@@ -120,7 +132,7 @@ struct box *runloop_box(struct tn_http_exchange *x, struct tn_service *s, unsign
     struct box *b = box_find(s, caller_of(x)->tenant, id, NULL);
     if (b)
         box_look(b, &v);
-    if (b && v.goal != BOX_GONE && runloop_kind_of(&v) == kind)
+    if (b && is_of(&v, kind))
         return b;
     native_refuse(x, TN_E_NOT_FOUND, "%s with id %.40s not found", runloop_kinds[kind], id);
     box_release(b);
@@ -263,7 +275,7 @@ struct page {
 
 static bool belongs(const struct page *p, const struct box_view *v)
 {
-    return v->goal != BOX_GONE && runloop_kind_of(v) == p->kind && (!p->keep || p->keep(p->x, v));
+    return is_of(v, p->kind) && (!p->keep || p->keep(p->x, v));
 }
 
 static int put_one(struct box *b, void *ctx)

@@ -43,6 +43,8 @@ extern const char *const runloop_kinds[];
  * alone. */
 const struct tn_json *runloop_record(const struct box_view *v);
 enum runloop_kind runloop_kind_of(const struct box_view *v);
+/* A snapshot or a blueprint, finished or not (surface_is_layer). */
+bool runloop_is_layer(const struct box_view *v);
 /* Metadata with those words (members that are no strings are left out) and that record, where
  * `member` is the JSON text `value` (NULL: is not there).  The caller's; NULL with err. */
 struct tn_json *runloop_metadata(const struct tn_json *words, const struct tn_json *record,
