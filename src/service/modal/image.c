@@ -421,7 +421,7 @@ static bool is_usable(struct box *b)
 
     box_look(b, &v);
     const char *build = tn_json_get_str(modal_record(&v), "build", "");
-    if (!is_image(&v) || v.state == BOX_MISSING)
+    if (v.goal == BOX_GONE || v.state == BOX_MISSING || !modal_is_layer(&v))
         return false;
     return strcmp(build, "good") == 0 ? v.state != BOX_ERROR : !*build && v.goal == BOX_RUNNING;
 }
