@@ -142,6 +142,14 @@ static void refuse_page(struct visitor *v)
                        });
 }
 
+static bool has_cookie(struct visitor *v)
+{
+    struct caller who;
+    struct cookie_check check = {.v = v, .who = &who};
+
+    return tn_cookie_any(v->x, v->cookie, is_visit, &check);
+}
+
 static bool enter_by_cookie(struct visitor *v)
 {
     struct caller who;
@@ -265,7 +273,7 @@ static bool enter(struct visitor *v)
     if (target_value(tn_http_target(v->x), TICKET_QUERY, ticket, sizeof ticket))
         return enter_by_ticket(v, ticket);
     int known = daytona_visit(v->s, v->x, v->id);
-    if (!known)
+    if (!known && !has_cookie(v)) /* which may do more than who is let in because it is public */
         known = e2b_visit(v->s, v->x, v->id, v->port);
     if (known > 0 && becomes_part_of_us(v)) {
         refuse_page(v);

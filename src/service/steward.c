@@ -68,7 +68,7 @@ static const struct {
     [KEEP_END] = {ORDER_DELETE, "idle_stop", "an ephemeral sandbox was idle: deleted"},
     [KEEP_DELETE] = {ORDER_DELETE, "ttl", "a sandbox has reached its time to live: deleted"},
     [KEEP_PAUSE_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: paused"},
-    [KEEP_STOP_NOW] = {ORDER_STOP, "timeout", "a sandbox has reached its time-out: stopped"},
+    [KEEP_STOP_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: stopped"},
 };
 
 static void order(struct steward *k, struct box *b, enum keep what, double used)

@@ -268,7 +268,8 @@ static bool has_ended(struct tcp_ports *p, const char *id)
     if (!b)
         return true;
     box_look(b, &v);
-    bool timed_out = v.timeout > 0 && v.goal == BOX_PAUSED && service_time() >= v.timeout - 1;
+    bool timed_out =
+        v.timeout > 0 && (v.goal == BOX_PAUSED || v.asleep) && service_time() >= v.timeout - 1;
     return timed_out || (v.goal == BOX_STOPPED && !v.asleep) || v.goal == BOX_GONE ||
            v.goal == BOX_ERROR || v.goal == BOX_MISSING || v.state == BOX_MISSING;
 }

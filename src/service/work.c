@@ -92,8 +92,10 @@ static void give_up(struct box *b, uint64_t order, const struct tn_error *why)
     b->failed = b->settled = order;
     b->failure = *why;
     /* A deletion is tried again at the next occasion. */
-    if (order == b->order && b->goal != BOX_GONE)
+    if (order == b->order && b->goal != BOX_GONE) {
         b->goal = b->state;
+        b->asleep = b->asleep && b->goal == BOX_STOPPED;
+    }
     b->dirty = true;
     box_bump(b);
 }

@@ -140,6 +140,17 @@ def test_who_is_asked_again_is_told_that_it_is_the_same(cloud, driver, vendor):
     assert all(key.replace("-", "").isalnum() and key == key.lower() for key in keys(cloud, vendor))
 
 
+def test_a_later_create_of_the_same_is_another_request(cloud, driver, vendor):
+    """The vendor remembers the first, which is gone."""
+    if not cloud.create_key:
+        pytest.skip("it has no key for a create")
+    vendor.behave[cloud.CREATE] = always(400, {"message": "no"})
+    box = driver.world.new(driver, create=False)
+    for _ in range(2):
+        refused(box, "create", timeout=20)
+    assert len(set(keys(cloud, vendor))) == 2
+
+
 def test_one_that_is_being_made_is_waited_for(cloud, driver, vendor):
     """The vendor knows the request that it is asked again, and has not ended it."""
     made = []

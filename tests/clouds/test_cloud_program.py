@@ -34,7 +34,7 @@ def test_a_life(tendon):
     assert box.get("state", box.get("status")) == {"e2b": "paused", "daytona": "stopped", "runloop": "suspended"}[tendon.cloud.name]
     assert "stopped" in tendon.ok("ls")
     assert "tendon resume web" in tendon.fails(73, "exec", "web", "true")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "-s", "main", "web", "cat file; echo \"<$x>\"") == "kept\n<>\n"
     tendon.ok("rm", "web")
     assert tendon.boxes() == []
@@ -69,7 +69,7 @@ def test_the_second_start_uploads_nothing(tendon, service):
     before = uploads(tendon, service)
     assert before
     tendon.ok("stop", "web")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "web", "echo works") == "works\n"
     assert uploads(tendon, service) == before
 
@@ -170,7 +170,7 @@ def test_who_is_killed_while_it_takes_over_has_a_row(tendon):
     making.kill()
     making.communicate()
     tendon.ok("gc")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "web", "cat file") == "kept\n"
     assert ids(tendon) == before
 
@@ -269,7 +269,7 @@ def test_a_hand_that_is_killed_comes_back(tendon):
     before = ids(tendon)
     pid = tendon.ok("exec", "web", "cat ~/.tendon/pid 2>/dev/null || cat /home/*/.tendon/pid").strip()
     tendon("exec", "web", f"kill -9 {pid}", timeout=120)
-    tendon.ok("resume", "web", timeout=120)
+    tendon.ok("resume", "--quiet", "web", timeout=120)
     assert tendon.ok("exec", "-s", "main", "web", "cat file") == "kept\n"
     assert ids(tendon) == before
 

@@ -163,7 +163,7 @@ def test_a_life(tendon):
     assert "listening" in tendon.ok("logs", "web")
     if tendon.cloud.name != "modal":
         tendon.ok("stop", "web")
-        tendon.ok("resume", "web")
+        tendon.ok("resume", "--quiet", "web")
         assert tendon.ok("exec", "web", "echo again") == "again\n"
     tendon.ok("rm", "web")
     assert tendon.boxes() == []

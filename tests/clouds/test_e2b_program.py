@@ -32,7 +32,7 @@ def test_a_pause(make_tendon, service):
     tendon.ok("pause", "web")
     assert state(tendon) == "paused" and "paused" in tendon.ok("ls")
     assert "tendon resume web" in tendon.fails(73, "exec", "web", "true")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "-s", "main", "web", "echo $x") == "5\n"
 
 
@@ -146,7 +146,7 @@ def test_sandboxes_without_tokens(platform, make_tendon, service, tmp_path):
     (tmp_path / "a.txt").write_text("from here")
     tendon.ok("cp", str(tmp_path / "a.txt"), "web:/tmp/a.txt")
     tendon.ok("stop", "web")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "web", "cat /tmp/a.txt") == "from here"
     tendon.ok("cp", "web:/tmp/a.txt", str(tmp_path / "b.txt"))
     assert (tmp_path / "b.txt").read_text() == "from here"

@@ -49,7 +49,7 @@ def test_it_is_not_woken_without_being_told(make_tendon, api):
     complaint = tendon.fails(73, "exec", "web", "true")
     assert "paused" in complaint and "tendon resume web" in complaint
     assert not api.asked("/resume")
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     assert tendon.ok("exec", "web", "echo works") == "works\n"
 
 

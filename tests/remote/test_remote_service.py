@@ -145,7 +145,7 @@ def test_the_program_over_a_service(tendon, screen, tmp_path):
     tendon.ok("snapshot", "web", "s1")
     tendon.ok("pause", "web")
     assert tendon.json("ls")[0]["status"] == "paused"
-    tendon.ok("resume", "web")
+    tendon.ok("resume", "--quiet", "web")
     tendon.ok("fork", "web", "--name", "twin")
     assert tendon.ok("exec", "twin", "cat /tmp/file") == "mine"
     assert "listening" in tendon.ok("logs", "web")

@@ -267,9 +267,12 @@ int cloud_ask_for(const struct cloud *c, const struct tn_subject *s, const char 
 
     if (!tn_buf_ok(body))
         return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    /* The marks are in the body: nobody else sends that.  Another image is another request. */
+    /* The marks are in the body: nobody else sends that.  Another image is another request, and so
+     * is a later create of a sandbox that was removed: it has another deadline, which both tries of
+     * one have in common. */
     tn_sha256_init(&hash);
     tn_sha256_add(&hash, body->data, body->len);
+    tn_sha256_add(&hash, &deadline, sizeof deadline);
     tn_sha256_end_hex(&hash, digest);
     tn_autofree char *header = key ? tn_asprintf("%s%.*s", key, KEY_LETTERS, digest) : NULL;
     const char *const headers[] = {header, NULL};

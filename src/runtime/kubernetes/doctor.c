@@ -70,7 +70,7 @@ static bool is_used(const struct report *r, const char *resource, const char *ve
     if (strcmp(resource, "sandboxclaims") == 0 ||
         (strcmp(resource, "pods") == 0 && strcmp(verb, "patch") == 0))
         return r->has[POD_AS_CLAIM] && k->sandbox_pool && *k->sandbox_pool;
-    if (strcmp(resource, "ingresses") == 0)
+    if (strcmp(resource, "services") == 0 || strcmp(resource, "ingresses") == 0)
         return tn_config_origin(r->host->config, "kubernetes.ingress_domain") != TN_FROM_DEFAULT;
     return strcmp(resource, "networkpolicies") != 0 || strcmp(verb, "create") != 0 ||
            r->lacks_policy;

@@ -451,6 +451,11 @@ static int read_network(struct box *b, const struct tn_json *body, struct tn_jso
                : 0;
 }
 
+static int is_of_others(const char *name, struct tn_json *value, void *ctx)
+{
+    return tn_json_type(value) == TN_JSON_OBJECT && strcmp(name, E2B_RECORD) != 0;
+}
+
 /* Its ports become public, or private; without a word they stay as they are,
  * as far as the operator lets them. */
 static int change_public(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
@@ -466,6 +471,11 @@ static int change_public(struct tn_http_exchange *x, struct box *b, const struct
         return -1;
     if (public == was)
         return 0;
+    if (tn_json_each(v.metadata, is_of_others, NULL))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "allowPublicTraffic: sandbox %s was made by another API, which knows "
+                       "nothing of it",
+                       v.id);
     tn_autojson struct tn_json *metadata =
         surface_metadata(v.metadata, E2B_RECORD, record, E2B_PUBLIC, public ? "true" : NULL, err);
     return metadata ? box_change(b, caller_of(x), &(struct box_change){.metadata = metadata}, err)
@@ -481,8 +491,8 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    int failed = read_network(b, body, &wish, &has, &err) || change_public(x, b, body, &err) ||
-                 change_network(x, b, wish, has, &err);
+    int failed = read_network(b, body, &wish, &has, &err) ||
+                 change_network(x, b, wish, has, &err) || change_public(x, b, body, &err);
     if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

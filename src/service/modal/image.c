@@ -542,7 +542,11 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
         write_context(c, b, p, err) == 0 &&
         modal_start(c, b, &spec, NULL, BUILD_TAG, &started, err) == 0)
         return TN_TAKE_PTR(b);
-    box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
+    /* Others may wait for the same one, whoever gave up.  One that is left begins with the next who
+     * asks for it, or ends by its time-out. */
+    box_look(b, &v);
+    if (v.state == BOX_ERROR)
+        box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
     return NULL;
 }
 

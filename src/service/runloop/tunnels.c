@@ -1,4 +1,5 @@
 /* Tunnels: ports of devboxes under names that are hard to guess, PORT-KEY.DOMAIN. */
+#include <pthread.h>
 #include <strings.h>
 
 #include "base/secret.h"
@@ -134,9 +135,9 @@ static int put_other_port(const char *name, struct tn_json *value, void *ctx)
     return 0;
 }
 
-/* That port has a tunnel of its own from now on, or none any more; 0: none has. */
-static int note_port(struct box *b, const struct caller *who, int port, bool open,
-                     struct tn_error *err)
+/* That port has a tunnel of its own from now on, or none any more; 0: none has.  Under the lock. */
+static int write_port(struct box *b, const struct caller *who, int port, bool open,
+                      struct tn_error *err)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(PORTS_MAX);
     struct tn_jw w = tn_jw(&json);
@@ -157,6 +158,18 @@ static int note_port(struct box *b, const struct caller *who, int port, bool ope
     if (!tn_buf_ok(&json))
         return tn_fail(err, TN_E_INVALID, "this devbox has too many tunnels: remove some");
     return runloop_note(b, who, "ports", tn_buf_str(&json), err);
+}
+
+/* One after the other: none writes back what another has just removed. */
+static int note_port(struct box *b, const struct caller *who, int port, bool open,
+                     struct tn_error *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&lock);
+    int result = write_port(b, who, port, open, err);
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 /* The way of older clients: one port, and its address. */
