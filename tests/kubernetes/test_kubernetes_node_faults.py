@@ -31,6 +31,17 @@ def in_time(call, seconds):
     return refusal.value
 
 
+def await_events(world, cluster, reason, count):
+    """Who writes them tries twelve times, ten seconds apart, and all that comes later waits for that."""
+    of = f"/api/v1/namespaces/{world.namespace}"
+    try:
+        wait_until(lambda: len(cluster.get(f"{of}/events?fieldSelector=reason%3D{reason}")["items"]) >= count, 150, reason)
+    except AssertionError:
+        pods = [(pod["metadata"]["name"], pod["status"].get("conditions")) for pod in cluster.get(f"{of}/pods")["items"]]
+        events = [(e["involvedObject"]["name"], e["reason"], e.get("lastTimestamp")) for e in cluster.get(f"{of}/events")["items"]]
+        pytest.fail(f"no {count} events {reason}; pods: {pods}; events: {events}")
+
+
 def test_a_node_that_is_silent(world, watchful):
     world.settings["kubernetes.schedule_seconds"] = "2"
     driver = world.open()
@@ -44,8 +55,7 @@ def test_a_node_that_is_silent(world, watchful):
     assert "connection refused" in in_time(lambda: box.logs(timeout=20), 25).text
     wait_until(lambda: not watchful.has_node(), 60, "the node is not ready")
     assert "untolerated taint" in refused(world, driver).text
-    path = f"/api/v1/namespaces/{world.namespace}/events?fieldSelector=reason%3DNodeNotReady"
-    wait_until(lambda: len(watchful.get(path)["items"]) >= 2, 60, "events tell of the node")
+    await_events(world, watchful, "NodeNotReady", 2)
     for goal in ("stopped", "gone"):
         refusal = in_time(lambda goal=goal: other.drive(goal, timeout=5), 15)
         assert refusal.code == "timeout" and "Node is not ready" in refusal.text, refusal
