@@ -211,6 +211,11 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRING("hand_image", KUBERNETES, hand_image, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_HAND_IMAGE",
               .help = "image that is the hand alone [none: it is put in by exec]"),
+    TN_STRING("hand_pull_secret", KUBERNETES, hand_pull_secret, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_HAND_PULL_SECRET",
+              .help =
+                  "name of a secret for the pull of that image alone, which every pod has: also "
+                  "one that pulls a tenant's image, without image_pull_secret"),
     TN_WORD("hand_volume", KUBERNETES, hand_volume, hand_volumes, .fallback = "copy",
             .env = "TENDON_KUBERNETES_HAND_VOLUME",
             .help = "how it gets in: copy (by an init container) or image (mounted, 1.31 and "

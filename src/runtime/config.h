@@ -63,6 +63,7 @@ struct tn_config_kubernetes {
     char *kubeconfig, *context; /* NULL: as kubectl finds them */
     int reach;                  /* enum tn_kubernetes_reach */
     char *hand_image;           /* the hand alone; NULL: it is put in by exec */
+    char *hand_pull_secret;     /* for its pull, whoever the sandbox is for; NULL: none */
     struct tn_str_list allow;   /* rules of network allow where a spec names none */
     int hand_volume;            /* enum tn_kubernetes_hand */
     int workspace_volume;       /* enum tn_kubernetes_workspace */

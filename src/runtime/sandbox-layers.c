@@ -4,6 +4,7 @@
 #include "runtime/runtime.h"
 
 #define MAX_NAME 64
+#define CLEAR_SECONDS 15.0 /* after one that was not made, perhaps because its time was over */
 #define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 static int check(const struct tn_sandbox *sb, const char *name, struct tn_error *err)
@@ -33,7 +34,7 @@ int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadlin
         return -1;
     if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, err))
         return 0;
-    sb->backend->forget(sb->engine, &subject, name, deadline, NULL);
+    sb->backend->forget(sb->engine, &subject, name, tn_deadline_in(CLEAR_SECONDS), NULL);
     tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, NULL);
     return tn_error_context(err, "sandbox %s", sb->record.id);
 }

@@ -141,6 +141,14 @@ static int check_sum(const struct sum *x, struct tn_error *err)
         x->wanted / x->scale, x->unit);
 }
 
+int admit_disk(const struct key_limits *limits, double used, double wanted, struct tn_error *err)
+{
+    const struct sum disk = {"max_disk", "disk", " MiB", MIB, (double)limits->max_disk,
+                             used,       wanted};
+
+    return check_sum(&disk, err);
+}
+
 static int check_sums(const struct key_limits *l, const struct quota_use *used,
                       const struct quota_use *wanted, struct tn_error *err)
 {
@@ -150,15 +158,13 @@ static int check_sums(const struct key_limits *l, const struct quota_use *used,
         {"max_cpus", "processors", "", 1, l->max_cpus, used->cpus, wanted->cpus},
         {"max_pids", "processes", "", 1, (double)l->max_pids, (double)used->pids,
          (double)wanted->pids},
-        /* Of all that exist: one that runs again takes no more of it. */
-        {"max_disk", "disk", " MiB", MIB, wanted->sandboxes ? (double)l->max_disk : 0,
-         (double)used->disk, (double)wanted->disk},
     };
 
     for (size_t i = 0; i < TN_COUNT(sums); i++)
         if (check_sum(&sums[i], err))
             return -1;
-    return 0;
+    /* Of all that exist: one that runs again takes no more of it. */
+    return wanted->sandboxes ? admit_disk(l, (double)used->disk, (double)wanted->disk, err) : 0;
 }
 
 int admit_check(const struct tn_service *s, const struct key_limits *limits,

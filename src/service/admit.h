@@ -19,6 +19,9 @@ struct quota_use {
 int admit_check(const struct tn_service *s, const struct key_limits *limits,
                 const struct quota_use *used, const struct quota_use *wanted, struct tn_error *err);
 
+/* Whether a tenant that uses so many bytes of disk may have so many more: TN_E_QUOTA. */
+int admit_disk(const struct key_limits *limits, double used, double wanted, struct tn_error *err);
+
 /* The part of it that concerns the machine: what it keeps of its disk and memory. */
 int admit_reserve(const struct tn_service *s, struct tn_error *err);
 /* The same before so many bytes are copied, which are then spoken for until admit_copied. */

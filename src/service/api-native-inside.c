@@ -94,7 +94,8 @@ static void post_snapshot(struct tn_http_exchange *x, void *ctx)
     if (!b || native_read(x, tables, &body))
         return;
     if (tn_fields_from_json(&snapshot_fields, &wish, body, &err) ||
-        tn_fields_check(&snapshot_fields, &wish, &err) || box_snapshot_begin(b, &bytes, &err)) {
+        tn_fields_check(&snapshot_fields, &wish, &err) ||
+        box_snapshot_begin(b, &caller_of(x)->limits, &bytes, &err)) {
         reply_error(x, &err);
     } else {
         struct layer l = {.name = wish.name, .work = tn_sandbox_snapshot};
@@ -117,7 +118,11 @@ static void delete_snapshot(struct tn_http_exchange *x, void *ctx)
     autobox struct box *b = native_box(x, ctx, SCOPE_MANAGE);
     struct layer l = {.name = tn_http_param(x, "name"), .work = tn_sandbox_forget};
 
-    if (b && do_layer(x, b, &l, "snapshot.delete") == 0)
+    if (!b)
+        return;
+    int failed = do_layer(x, b, &l, "snapshot.delete");
+    box_count_snapshots(b);
+    if (!failed)
         tn_http_reply(x, 204, NULL, NULL, 0);
 }
 

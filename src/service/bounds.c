@@ -1,6 +1,7 @@
 #include "service/bounds.h"
 
 #include <fnmatch.h>
+#include <math.h>
 
 #include "gate/rules.h"
 #include "image/reference.h"
@@ -303,6 +304,19 @@ int bounds_measure(const struct tn_service *s, const char *runtime, const struct
                                  .open_files = of[OPEN_FILES],
                                  .disk = of[DISK]};
     return 0;
+}
+
+/* Nobody measures what is in the claim of a pod, so it counts as full.  Where the cluster decides
+ * whether there are claims, there may be. */
+double bounds_claim(const struct tn_config *config, const char *runtime)
+{
+    const struct tn_config_kubernetes *k = &config->kubernetes;
+    double size = 0;
+
+    if (strcmp(runtime, "kubernetes") == 0 && k->workspace_volume != TN_KUBERNETES_EMPTY &&
+        k->pvc_storage_size)
+        pod_quantity(k->pvc_storage_size, &size); /* what is none is told as below */
+    return fmin(size, 1e18);
 }
 
 static int settle_limits(struct tn_service *s, const struct tn_spec *base, double factor,

@@ -65,6 +65,9 @@ struct bound_limits {
 };
 int bounds_measure(const struct tn_service *s, const char *runtime, const struct tn_spec *spec,
                    double factor, struct bound_limits *out, struct tn_error *err);
+/* Bytes that a runtime sets aside for the files of each sandbox beside its limit of disk, and again
+ * for each of its snapshots, until they are deleted; 0: none. */
+double bounds_claim(const struct tn_config *config, const char *runtime);
 
 /* Whether this caller may have an image of that name, or take something from it. */
 int bounds_image(struct tn_service *s, const struct caller *who, const char *image,

@@ -221,7 +221,7 @@ static int may_have(struct box *b, const struct caller *who, int64_t volumes, st
                                      .memory = b->memory,
                                      .cpus = b->cpus,
                                      .pids = b->pids,
-                                     .disk = b->disk,
+                                     .disk = b->disk ? b->disk + b->claim : 0,
                                      .seconds = b->expires ? b->expires - b->created : 0};
 
     boxes_use(b->all, b->tenant, NULL, &used);

@@ -133,6 +133,14 @@ static int64_t held_memory(const struct box *b)
                                                                                : b->memory;
 }
 
+/* Under its lock. */
+static int64_t held_claims(const struct box *b)
+{
+    int64_t bytes;
+
+    return __builtin_mul_overflow(b->claim, 1 + b->snapshots, &bytes) ? INT64_MAX : bytes;
+}
+
 int64_t box_disk_taken(struct tn_service *s, const char *tenant)
 {
     struct quota_use used;
@@ -155,6 +163,7 @@ void boxes_use(struct boxes *all, const char *tenant, const struct box *but, str
         if (ours) {
             out->sandboxes++;
             add(&out->disk, b->disk);
+            add(&out->disk, held_claims(b));
         }
         if (ours && box_counts_as_running(b)) {
             out->running++;

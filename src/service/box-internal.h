@@ -38,6 +38,7 @@ struct box {
     double created, resource_factor;
     unsigned timeout_how;
     int64_t memory, pids, disk; /* limits, for quotas; 0: none */
+    int64_t claim;              /* bytes that it holds beside, and each of its snapshots does */
     double cpus;
 
     pthread_mutex_t lock; /* of everything below; never held over I/O */
@@ -69,12 +70,14 @@ struct box {
     struct bucket deliveries; /* that webhooks took */
     int64_t last_action;
     char *last_action_text;
-    struct tn_usage usage;      /* the disk: as last counted in whole, or more */
-    int64_t disk_counted;       /* in the count that is under way, or was the last; -1: none was */
-    int64_t disk_seen;          /* by the steward when it looked last; -1: never */
-    int64_t disk_looked;        /* when that was */
-    int64_t sample_due;         /* sampled then, it costs a quarter of a processor */
-    double copies;              /* bytes of snapshots that are being taken, at most */
+    struct tn_usage usage; /* the disk: as last counted in whole, or more */
+    int64_t disk_counted;  /* in the count that is under way, or was the last; -1: none was */
+    int64_t disk_seen;     /* by the steward when it looked last; -1: never */
+    int64_t disk_looked;   /* when that was */
+    int64_t sample_due;    /* sampled then, it costs a quarter of a processor */
+    double copies;         /* bytes of snapshots that are being taken, at most */
+    int64_t snapshots;     /* that it has, with those that are being taken: */
+    int taking;
     struct box_sample *samples; /* BOX_SAMPLES of them, or NULL; sample n is at n % BOX_SAMPLES */
     size_t sample_count;
     uint64_t version, ceiling; /* no version beyond the ceiling is told before the row has it */

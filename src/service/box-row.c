@@ -244,6 +244,7 @@ static void read_numbers(const struct tn_db_row *row, struct box *b)
     b->timeout = tn_db_double(row, 30);
     b->timeout_how = (unsigned)tn_db_int(row, 31);
     b->asleep = tn_db_int(row, 32);
+    b->snapshots = tn_db_int(row, 33);
 }
 
 static int read_row(const struct tn_db_row *row, void *ctx)
@@ -275,7 +276,8 @@ int boxes_load(struct boxes *all, struct tn_error *err)
                       " b.last_action_text, s.address, s.isolation, b.state, b.goal, b.made,"
                       " b.cause, b.restarts, b.last_action, b.version, b.created, b.started,"
                       " b.used, b.expires, b.idle_pause, b.idle_stop, b.resource_factor,"
-                      " b.timeout, b.timeout_how, b.asleep"
+                      " b.timeout, b.timeout_how, b.asleep,"
+                      " (SELECT count(*) FROM snapshot WHERE sandbox = b.id)"
                       " FROM box b LEFT JOIN sandbox s ON s.id = b.id ORDER BY b.created, b.id",
                       "") < 0
                ? -1

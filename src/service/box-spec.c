@@ -26,6 +26,7 @@ int measure(struct box *b, struct tn_error *err)
     b->cpus = l.cpus;
     b->pids = (int64_t)l.pids;
     b->disk = (int64_t)l.disk;
+    b->claim = (int64_t)bounds_claim(tn_runtime_host(b->s->rt)->config, b->runtime);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
 #include "runtime/sandbox-report.h"
+#include "service/blobs.h"
 #include "service/box-internal.h"
 #include "service/key.h"
 #include "service/steward.h"
@@ -386,7 +387,62 @@ double box_disk_known(struct box *b)
     return bytes;
 }
 
-int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err)
+static int count_one(const struct tn_snapshot *snapshot, void *ctx)
+{
+    int64_t *count = ctx;
+
+    ++*count;
+    return 0;
+}
+
+/* Under the lock of births.  So many more are being taken; those that are have rows already, perhaps,
+ * and count twice only while several of one sandbox are. */
+static void count_snapshots(struct box *b, int more)
+{
+    int64_t rows = 0;
+
+    tn_store_snapshots(tn_runtime_store(b->s->rt), b->names.id, count_one, &rows, NULL);
+    pthread_mutex_lock(&b->lock);
+    b->taking += more;
+    b->snapshots = rows + b->taking;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void box_count_snapshots(struct box *b)
+{
+    pthread_mutex_lock(&b->all->births);
+    count_snapshots(b, 0);
+    pthread_mutex_unlock(&b->all->births);
+}
+
+/* A snapshot of a claim is as large as that, whatever was written. */
+static int admit_claim(struct box *b, const struct key_limits *limits, int64_t volumes,
+                       struct tn_error *err)
+{
+    double others = (double)blobs_charge(b->s, b->tenant) + (double)volumes;
+    double used = (double)box_disk_taken(b->s, b->tenant) + others;
+
+    return admit_disk(limits, used, (double)b->claim, err)
+               ? tn_error_context(err, "a snapshot is as large as its claim")
+               : 0;
+}
+
+/* Counting and taking are one step, as where boxes are born. */
+static int hold_snapshot(struct box *b, const struct key_limits *limits, struct tn_error *err)
+{
+    bool counts = b->claim > 0 && limits->max_disk > 0;
+    int64_t volumes = counts ? volume_charge(b->s, b->tenant) : 0;
+
+    pthread_mutex_lock(&b->all->births);
+    int result = counts ? admit_claim(b, limits, volumes, err) : 0;
+    if (!result)
+        count_snapshots(b, 1);
+    pthread_mutex_unlock(&b->all->births);
+    return result;
+}
+
+int box_snapshot_begin(struct box *b, const struct key_limits *limits, double *bytes,
+                       struct tn_error *err)
 {
     double known = box_disk_known(b);
 
@@ -401,8 +457,11 @@ int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err)
                        "MiB (disk): delete files or snapshots first",
                        b->names.id, known / MIB, (double)b->disk / MIB);
     *bytes = known;
-    if (!admit_copy(b->s, known, err))
-        return 0;
+    if (!admit_copy(b->s, known, err)) {
+        if (!hold_snapshot(b, limits, err))
+            return 0;
+        admit_copied(b->s, known);
+    }
     pthread_mutex_lock(&b->lock);
     b->copies -= known;
     pthread_mutex_unlock(&b->lock);
@@ -412,6 +471,9 @@ int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err)
 void box_snapshot_end(struct box *b, double bytes)
 {
     admit_copied(b->s, bytes);
+    pthread_mutex_lock(&b->all->births);
+    count_snapshots(b, -1);
+    pthread_mutex_unlock(&b->all->births);
     if (box_tells_disk(b))
         box_sample(b, NULL);
     pthread_mutex_lock(&b->lock);

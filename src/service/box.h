@@ -244,10 +244,13 @@ struct box_disk {
 void box_disk_look(struct box *b, struct box_disk *out);
 /* What it has written, as far as that is known; 0: nobody can say.  Samples it, perhaps. */
 double box_disk_known(struct box *b);
-/* Around a snapshot, which copies at most *bytes: TN_E_QUOTA when it has written all that it may,
- * TN_E_BUSY when the service has too little left. */
-int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err);
+/* Around a snapshot, which copies at most *bytes: TN_E_QUOTA when it has written all that it may, or
+ * a key of those limits may hold no more; TN_E_BUSY when the service has too little left. */
+int box_snapshot_begin(struct box *b, const struct key_limits *limits, double *bytes,
+                       struct tn_error *err);
 void box_snapshot_end(struct box *b, double bytes);
+/* After one was deleted. */
+void box_count_snapshots(struct box *b);
 /* Whether there was a look since then, and everything was counted. */
 bool box_disk_looked(struct box *b, int64_t since);
 /* What it may write to its disk; 0: as much as there is. */

@@ -59,7 +59,7 @@ def test_values_of_the_chart(helm):
     made = objects(render(
         helm, "url=https://tendon.example.org", "previewDomain=preview.example.org", "ingress.enabled=true",
         "ingress.className=nginx", "ingress.tlsSecret=both", "serviceMonitor.enabled=true", "image.tag=7", "storage.className=fast",
-        "sandboxes.handImage=registry/hand:1", "sandboxes.quota.pods=7", "sandboxes.namespace=boxes", "sandboxes.networkPolicies=false",
+        "sandboxes.handImage=registry/hand:1", "sandboxes.handPullSecret=hands", "sandboxes.quota.pods=7", "sandboxes.namespace=boxes", "sandboxes.networkPolicies=false",
         "sandboxes.podSecurity=baseline", "env.TENDON_SERVICE_MAX_SANDBOXES=9", "imagePullSecrets[0].name=pull", "sandboxes.keep=false",
         "sandboxes.limitRange=null", "sandboxes.ingressDomain=people.example.org", "networkPolicy.from[0].ipBlock.cidr=192.0.2.0/24",
     ))  # fmt: skip
@@ -67,6 +67,7 @@ def test_values_of_the_chart(helm):
     env = {e["name"]: e["value"] for e in pod["containers"][0]["env"]}
     assert pod["containers"][0]["image"] == "tendon:7" and pod["imagePullSecrets"] == [{"name": "pull"}]
     assert env["KUBERNETES_NAMESPACE"] == "boxes" and env["TENDON_KUBERNETES_HAND_IMAGE"] == "registry/hand:1"
+    assert env["TENDON_KUBERNETES_HAND_PULL_SECRET"] == "hands" and "KUBERNETES_IMAGE_PULL_SECRET" not in env
     assert env["TENDON_SERVICE_URL"] == "https://tendon.example.org" and env["TENDON_SERVICE_MAX_SANDBOXES"] == "9"
     assert env["TENDON_SERVICE_PREVIEW_DOMAIN"] == "preview.example.org"
     ingress = made["Ingress", "tendon"]["spec"]

@@ -1,6 +1,8 @@
 """`tendon serve` with pods below: what a tenant is given, and what the operator's bounds become there."""
 
+import contextlib
 import pathlib
+import sqlite3
 import sys
 
 import pytest
@@ -52,3 +54,31 @@ def test_no_pod_is_asked_for_its_disk(world, service):
     ballast.unlink()
     for box in (pod, other):
         client.delete(at(box)).ok(204)
+
+
+def test_claims_and_snapshots_count(world, service):
+    """A claim is as large as the operator says, and so is each snapshot of it, for as long as it is there, whatever runs: max_disk bounds them.
+
+    The cluster of this file has no snapshots: one that is admitted is refused by it, and holds nothing."""
+    service.settings.update({"sandbox_disk": "512m", "kubernetes.pvc_storage_size": "1Gi"})
+    service.restart()
+    client = service.tenant("claims", "--max-disk", "3g", "--max-memory", "64g")
+    box = make(client, image="box:1")
+    client.post(at(box, "/stop")).ok()
+    snapshot = lambda name: client.post(at(box, "/snapshots"), {"name": name})
+    for name in ("one", "two", "three"):
+        answer = snapshot(name)
+        assert answer.status != 429 and "VolumeSnapshotClass" in answer.text, answer.text
+
+    service.stop()
+    with contextlib.closing(sqlite3.connect(service.state / "tendon.db", timeout=20)) as db, db:
+        db.execute("INSERT INTO snapshot (sandbox, name, created) VALUES (?, 'kept', 1)", (box["id"],))
+    service.start()
+    said = snapshot("more").ok(429).json["detail"]
+    assert "as large as its claim" in said and "max_disk" in said and "2560 MiB are taken" in said, said
+    said = client.post("/v1/sandboxes", {"image": "box:1"}).ok(429).json["detail"]
+    assert "max_disk" in said and "2560 MiB are taken and this one needs 1536 MiB" in said, said
+    client.delete(at(box, "/snapshots/kept")).ok(204)
+    assert snapshot("more").status != 429
+    client.delete(at(box)).ok(204)
+    client.delete(at(make(client, image="box:1"))).ok(204)

@@ -521,6 +521,28 @@ static void put_member(struct tn_jw *w, const char *name, const char *value)
         tn_jw_kstr(w, name, value);
 }
 
+/* Whoever is anonymous pulls without the operator's logins.  A pod that lists none is given those of
+ * its ServiceAccount, so that one lists the sandbox's own Secret, which is a login to nothing. */
+static void put_logins(const struct pod_plan *p, struct tn_jw *w)
+{
+    const struct tn_config_kubernetes *k = &p->config->kubernetes;
+    const char *image = p->anonymous ? NULL : k->image_pull_secret;
+    tn_autofree char *own = pod_name(p->subject->id, "-key");
+    const char *hand = is_set(k->hand_pull_secret) ? k->hand_pull_secret
+                       : p->anonymous              ? own
+                                                   : NULL;
+
+    if (!is_set(image) && !hand)
+        return;
+    tn_jw_key(w, "imagePullSecrets");
+    tn_jw_array(w);
+    if (is_set(image))
+        pod_json(w, NULL, "{\"name\":%s}", image);
+    if (hand)
+        pod_json(w, NULL, "{\"name\":%s}", hand);
+    tn_jw_array_end(w);
+}
+
 static void put_placement(const struct pod_plan *p, struct tn_jw *w)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
@@ -530,9 +552,7 @@ static void put_placement(const struct pod_plan *p, struct tn_jw *w)
     put_member(w, "priorityClassName", k->priority_class);
     if (tn_config_wants_gvisor(p->config, spec))
         put_member(w, "runtimeClassName", k->runtime_class_gvisor);
-    /* Whoever is anonymous pulls without the operator's login. */
-    if (is_set(k->image_pull_secret) && !p->anonymous)
-        pod_json(w, "imagePullSecrets", "[{\"name\":%s}]", k->image_pull_secret);
+    put_logins(p, w);
     if (is_set(k->node_selector_key) && is_set(k->node_selector_val)) {
         tn_jw_key(w, "nodeSelector");
         tn_jw_object(w);

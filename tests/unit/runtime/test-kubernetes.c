@@ -349,7 +349,7 @@ static void test_other_pods(void **state)
     w->plan.anonymous = true;
     tn_autojson struct tn_json *pod = made(w, pod_put_pod);
     has(pod, "spec|initContainers", "null");
-    has(pod, "spec|imagePullSecrets", "null");
+    has(pod, "spec|imagePullSecrets", "[{\"name\":\"openhands-runtime-abcdefghij-key\"}]");
     has(pod, "spec|containers|0|imagePullPolicy", "\"Always\"");
     has(pod, "spec|containers|0|command|0", "\"sh\"");
     has(pod, "spec|containers|0|resources",
@@ -371,6 +371,35 @@ static void test_other_pods(void **state)
         "{\"name\":\"hand\",\"image\":{\"reference\":\"example.org/hand:1\"}}");
     has(other, "spec|containers|0|command|0", "\"/.tendon/tendon-hand\"");
     has(other, "spec|containers|0|securityContext", "{\"privileged\":true}");
+}
+
+/* The hand's is in every pod; that of images is in none of a stranger, nor is that of the pod's
+ * ServiceAccount, which a pod without any is given. */
+static void test_logins(void **state)
+{
+    static const struct {
+        const char *images, *hand;
+        bool anonymous;
+        const char *expected;
+    } cases[] = {
+        {"", "", false, "null"},
+        {"login", "", false, "[{\"name\":\"login\"}]"},
+        {"", "hand", false, "[{\"name\":\"hand\"}]"},
+        {"login", "hand", false, "[{\"name\":\"login\"},{\"name\":\"hand\"}]"},
+        {"", "", true, "[{\"name\":\"openhands-runtime-abcdefghij-key\"}]"},
+        {"login", "", true, "[{\"name\":\"openhands-runtime-abcdefghij-key\"}]"},
+        {"login", "hand", true, "[{\"name\":\"hand\"}]"},
+    };
+    struct world *w = *state;
+
+    want(w, "{}");
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        set(w, "kubernetes.image_pull_secret", cases[i].images);
+        set(w, "kubernetes.hand_pull_secret", cases[i].hand);
+        w->plan.anonymous = cases[i].anonymous;
+        tn_autojson struct tn_json *pod = made(w, pod_put_pod);
+        has(pod, "spec|imagePullSecrets", cases[i].expected);
+    }
 }
 
 static void test_a_secret(void **state)
@@ -649,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_policies_are_json),
         cmocka_unit_test_setup_teardown(test_a_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_pods, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_logins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_secret, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),

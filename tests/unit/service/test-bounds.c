@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "runtime/spec.h"
+#include "service/admit.h"
 #include "service/bounds.h"
 
 static void every_member_has_a_row(void **state)
@@ -69,6 +70,42 @@ static void settings_that_are_no_sizes(void **state)
     assert_non_null(strstr(err.text, "service.sandbox_disk"));
 }
 
+/* Where the cluster decides whether workspaces are claims, they count as such. */
+static void claims_of_pods(void **state)
+{
+    struct tn_config config = {.kubernetes = {.pvc_storage_size = (char[]){"2Gi"}}};
+    int *volume = &config.kubernetes.workspace_volume;
+
+    *volume = TN_KUBERNETES_ANY;
+    assert_true(bounds_claim(&config, "kubernetes") == 0x1p31);
+    assert_true(bounds_claim(&config, "jail") == 0);
+    *volume = TN_KUBERNETES_CLAIM;
+    assert_true(bounds_claim(&config, "kubernetes") == 0x1p31);
+    *volume = TN_KUBERNETES_EMPTY;
+    assert_true(bounds_claim(&config, "kubernetes") == 0);
+    *volume = TN_KUBERNETES_CLAIM;
+    config.kubernetes.pvc_storage_size = (char[]){"99E"};
+    assert_true(bounds_claim(&config, "kubernetes") == 1e18);
+    config.kubernetes.pvc_storage_size = (char[]){"2 Gi"};
+    assert_true(bounds_claim(&config, "kubernetes") == 0);
+    config.kubernetes.pvc_storage_size = NULL;
+    assert_true(bounds_claim(&config, "kubernetes") == 0);
+}
+
+/* Who has a limit needs a wish that has one too; 0 is no limit. */
+static void disk_of_a_tenant(void **state)
+{
+    const struct key_limits limits = {.max_disk = 3 << 20}, none = {0};
+    struct tn_error err = {0};
+
+    assert_int_equal(admit_disk(&limits, 2 << 20, 1 << 20, &err), 0);
+    assert_int_equal(admit_disk(&limits, 2 << 20, (1 << 20) + 1, &err), -1);
+    assert_int_equal(err.code, TN_E_QUOTA);
+    assert_non_null(strstr(err.text, "max_disk"));
+    assert_int_equal(admit_disk(&limits, 0, 0, &err), -1);
+    assert_int_equal(admit_disk(&none, 1e18, 1e18, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +113,8 @@ int main(void)
         cmocka_unit_test(members_that_are_not_a_tenants),
         cmocka_unit_test(times),
         cmocka_unit_test(settings_that_are_no_sizes),
+        cmocka_unit_test(claims_of_pods),
+        cmocka_unit_test(disk_of_a_tenant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
