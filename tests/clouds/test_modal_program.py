@@ -39,9 +39,9 @@ def test_a_life(tendon):
 
 def test_its_time_ends(make_tendon, service):
     """Nothing keeps the platform's limit off: it is told as the reason."""
-    tendon = make_tendon(service, TENDON_MODAL_TIMEOUT="15")
+    tendon = make_tendon(service, TENDON_MODAL_TIMEOUT="30")  # its create is a part of that
     tendon.ok("new", "--name", "web")
-    eventually(lambda: "running" not in tendon.ok("ls"), "it has ended", 90)
+    eventually(lambda: "running" not in tendon.ok("ls"), "it has ended", 120)
     assert "modal.timeout" in tendon("exec", "web", "true").stderr + tendon.ok("--json", "inspect", "web")
 
 
