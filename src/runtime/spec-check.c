@@ -66,6 +66,14 @@ static int check_runtime(const struct tn_spec *spec, struct tn_error *err)
     return tn_fail(err, TN_E_INVALID, "'%.80s' is no name of a runtime", spec->runtime);
 }
 
+bool tn_spec_may_be_image(const char *image)
+{
+    return strspn(image,
+                  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-[]") ==
+               strlen(image) &&
+           !strchr("/-.:@", *image);
+}
+
 static int check_image(const struct tn_spec *spec, struct tn_error *err)
 {
     return !spec->image || *spec->image ? 0 : tn_fail(err, TN_E_INVALID, "it is empty");

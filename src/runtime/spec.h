@@ -86,6 +86,9 @@ void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
 /* The same as a tree of the caller's. */
 int tn_spec_tree(const struct tn_spec *spec, struct tn_json **out, struct tn_error *err);
 
+/* Whether it has the letters of an image's reference; registries know the rest of its grammar. */
+bool tn_spec_may_be_image(const char *image);
+
 /* A member that some kind of sandbox cannot have, and why. */
 struct tn_spec_bar {
     const char *name, *why;

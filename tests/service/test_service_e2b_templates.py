@@ -90,6 +90,8 @@ def test_a_recipe_becomes_a_template(service, alice, bob):
     assert ("info", "/home/user/app") in entries and ("warn", "oops") in entries, entries
     assert any(m.startswith("[3/5] RUN echo") for _, m in entries) and not any("hello world" in m for _, m in entries)
     assert status(alice, build, len(entries))["logEntries"] == []
+    told = alice.get(f"/templates/{build['templateID']}").ok().json
+    assert told["buildStatus"] == "ready" and [(b["buildID"], b["status"]) for b in told["builds"]] == [(build["buildID"], "ready")]
     alice.post("/sandboxes", {"templateID": "first"}).ok(404)  # it has the tag v1, and no other
     made = create(alice, templateID="first:v1", envVars={"MINE": "4"})
     assert made["templateID"] == build["templateID"] and made["alias"] == "first"
@@ -100,13 +102,27 @@ def test_a_recipe_becomes_a_template(service, alice, bob):
     assert alice.get("/templates/aliases/first").ok().json["templateID"] == build["templateID"]
     # The box that it is is no sandbox to anybody, and nothing of it is another tenant's.
     assert [s["sandboxID"] for s in alice.get("/sandboxes").ok().json] == [made["sandboxID"]]
-    for path in ("/templates/aliases/first", f"{where(build)}/status", f"/templates/{build['templateID']}/tags"):
+    for path in ("/templates/aliases/first", f"{where(build)}/status", f"/templates/{build['templateID']}", f"/templates/{build['templateID']}/tags"):
         bob.get(path).ok(404)
     bob.post("/sandboxes", {"templateID": build["templateID"]}).ok(404)
     bob.delete("/templates/first").ok(404)
     alice.delete(f"/sandboxes/{made['sandboxID']}").ok(204)
     alice.delete("/templates/first").ok(204)
     eventually(lambda: alice.get("/templates/aliases/first").status == 404, "its end")
+
+
+def test_a_build_is_known_by_its_name_before_its_end(alice, bob):
+    alice.get("/templates/aliases/early").ok(404)
+    build = declare(alice, "early")
+    assert alice.get("/templates/aliases/early").ok().json["templateID"] == build["templateID"]
+    told = alice.get("/templates/early").ok().json
+    assert told["names"] == ["early"] and told["buildStatus"] == "waiting" and told["builds"][0]["status"] == "waiting"
+    for path in ("/templates/aliases/early", "/templates/early"):
+        bob.get(path).ok(404)
+    alice.post("/sandboxes", {"templateID": "early"}).ok(404)
+    begin(alice, build, step("RUN", "false")).ok(202)
+    assert ended(alice, build)["status"] == "error"
+    alice.get("/templates/aliases/early").ok(404)
 
 
 def test_a_step_that_fails_is_told(alice):

@@ -96,6 +96,15 @@ static bool tells_secret(const struct cloud_line *line, const char *text)
     return false;
 }
 
+char *cloud_words(const struct cloud_line *line, const char *text)
+{
+    char *words = cloud_sentence(text);
+
+    if (tells_secret(line, text) || tells_secret(line, words))
+        *words = '\0';
+    return words;
+}
+
 /* The first of the members that is text, or text within an object of that name. */
 static const char *find_words(const struct tn_json *tree)
 {
@@ -119,9 +128,7 @@ static int refused(const struct cloud_line *line, const struct tn_web_answer *an
 
     if (!told)
         tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
-    tn_autofree char *words = cloud_sentence(told ? told : find_words(tree));
-    if (tells_secret(line, words))
-        *words = '\0';
+    tn_autofree char *words = cloud_words(line, told ? told : find_words(tree));
     if (answer->status >= 300 && answer->status < 400)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "%s answers that somebody else is to be asked (HTTP %d): nobody else is "

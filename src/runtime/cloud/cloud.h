@@ -69,6 +69,8 @@ int cloud_upload(const struct cloud_line *line, const char *target, const char *
 int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
 /* Text of others as one line of printable characters; on the heap. */
 char *cloud_sentence(const char *text);
+/* The same of somebody who may repeat what he was sent: nothing with a secret of the line in it. */
+char *cloud_words(const struct cloud_line *line, const char *text);
 /* "/path/" with an id that goes into it encoded. */
 char *cloud_target(const char *before, const char *id, const char *after);
 /* Whether it can be an id: letters, digits, "-" and "_" and no more than CLOUD_ID_MAX. */
@@ -185,6 +187,40 @@ struct cloud_shelf {
 cloud_take_fn cloud_take;
 cloud_drop_fn cloud_drop;
 
+/* One image that is being built, or was. */
+enum cloud_build_state {
+    CLOUD_BUILD_NONE,
+    CLOUD_BUILD_BUSY,
+    CLOUD_BUILD_READY,
+    CLOUD_BUILD_FAILED
+};
+struct cloud_build {
+    enum cloud_build_state state;
+    char template[CLOUD_ID_MAX + 1], id[CLOUD_ID_MAX + 1]; /* ids may be one and the same */
+    size_t heard;                                          /* entries of its log */
+    char *said, *reason;                                   /* the end of its log; or NULL */
+    int cancel;                                            /* of a subject */
+};
+void cloud_build_done(struct cloud_build *b);
+/* It is under way, if these can be ids. */
+int cloud_build_name(const struct cloud *c, const char *template, const char *id,
+                     struct cloud_build *b, struct tn_error *err);
+/* Entries of its log, which have members "message". */
+void cloud_build_say(const struct cloud *c, struct cloud_build *b, const struct tn_json *entries);
+void cloud_build_fail(const struct cloud *c, struct cloud_build *b, const char *reason);
+/* How a vendor builds images. */
+struct cloud_works {
+    /* The best of that name: one that is ready, or else is under way, or else none. */
+    int (*seek)(const struct cloud *c, const char *name, struct cloud_build *b, int64_t deadline,
+                struct tn_error *err);
+    /* Has one built.  TN_E_PEER and TN_E_TIMEOUT: it may be all the same. */
+    int (*begin)(const struct cloud *c, const char *name, const char *image, struct cloud_build *b,
+                 int64_t deadline, struct tn_error *err);
+    /* How it is. */
+    int (*look)(const struct cloud *c, struct cloud_build *b, int64_t deadline,
+                struct tn_error *err);
+};
+
 struct cloud_vendor {
     const char *name;   /* of the backend */
     const char *who;    /* in messages */
@@ -216,6 +252,7 @@ struct cloud_vendor {
     cloud_take_fn *take;
     cloud_drop_fn *drop;
     const struct cloud_shelf *shelf; /* NULL: nobody lists them */
+    const struct cloud_works *works; /* NULL: it takes images as they are named, or none */
 };
 
 /* An engine: how a vendor is reached. */
@@ -226,6 +263,7 @@ struct cloud {
     char mark[17];          /* of this state */
     double timeout;         /* seconds that the vendor gives a sandbox from its last use */
     const char *usual;      /* image of those that name none; NULL: the hand is kept in none */
+    const char *standard;   /* what the configuration has them made of, or NULL */
     struct cloud_keep *keep;
     int stop;        /* readable once the engine is closed: for what the keep's thread asks */
     bool unmarked;   /* the vendor knows no marks, and has one sandbox alone */
@@ -250,6 +288,11 @@ void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct
 void cloud_take_marks(const struct cloud *c, const char *state, const char *id, const char *session,
                       struct cloud_view *out);
 
+/* One whose answer was lost is looked for so often before it is asked for again. */
+enum { CLOUD_LOST_LOOKS = 4 };
+/* Whether what was asked for may have been done all the same. */
+bool cloud_is_lost(const struct tn_error *why);
+
 /* --- the hand kept at the vendor (cache.c) ---------------------------------------------------- */
 
 enum { CLOUD_CACHE_NAME = 64, CLOUD_DIGEST = 65 };
@@ -264,6 +307,13 @@ void cloud_cache_find(const struct cloud *c, const struct tn_spec *spec, struct 
 void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache);
 /* The hand was put in just now, and nothing else.  It runs afterwards as it did before. */
 int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct cloud_cache *cache,
+                     int64_t deadline, struct tn_error *err);
+
+/* --- images built at the vendor (build.c) ----------------------------------------------------- */
+
+/* The vendor has what the image of a registry ("docker://...") was built to, and *name is that;
+ * any other image: "". */
+int cloud_have_image(const struct cloud *c, const struct tn_subject *s, char name[CLOUD_CACHE_NAME],
                      int64_t deadline, struct tn_error *err);
 
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */

@@ -6,8 +6,6 @@
 #include "runtime/cloud/cloud.h"
 #include "runtime/owner.h"
 
-/* How often one whose answer was lost is looked for before it is asked for again. */
-enum { LOST_LOOKS = 4 };
 #define CALL_SECONDS 90.0 /* a create may have to wait for its turn */
 
 void cloud_free_secret(char *text)
@@ -357,7 +355,7 @@ static int settle(const struct cloud *c, const struct tn_subject *s, struct clou
 
 /* --- create ----------------------------------------------------------------------------------- */
 
-static bool is_lost(const struct tn_error *why)
+bool cloud_is_lost(const struct tn_error *why)
 {
     return why->code == TN_E_PEER || why->code == TN_E_TIMEOUT;
 }
@@ -383,7 +381,7 @@ static int kill_other(const struct cloud_view *v, void *ctx)
 
 static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, int64_t deadline)
 {
-    for (int i = 0, ms = 0; i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
+    for (int i = 0, ms = 0; i < CLOUD_LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
         if (find_marked(c, own, v, deadline, NULL) == 0 && v->known)
             return true;
     return false;
@@ -399,7 +397,7 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
         return -1;
     if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
         return 0;
-    if (!is_lost(&why))
+    if (!cloud_is_lost(&why))
         return cloud_fail(err, &why);
     if (seek(c, s->id, v, deadline))
         return 0;
@@ -412,23 +410,28 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
     return why.code == TN_E_CONFLICT && seek(c, s->id, v, deadline) ? 0 : cloud_fail(err, &why);
 }
 
-/* From what has the hand, as long as the vendor knows that. */
+/* From what has the hand, as long as the vendor knows that; else from an image that may have to be
+ * built. */
 static int make_of(const struct cloud *c, const struct tn_subject *s, struct cloud_cache *cache,
                    struct cloud_view *v, int64_t deadline, struct tn_error *err)
 {
     struct tn_spec spec = *s->spec;
     struct tn_subject other = *s;
+    char built[CLOUD_CACHE_NAME];
 
-    if (!*cache->image)
-        return make(c, s, v, deadline, err);
-    spec.image = cache->image;
     other.spec = &spec;
-    if (make(c, &other, v, deadline, err) == 0)
-        return 0;
-    if (err->code != TN_E_NOT_FOUND && err->code != TN_E_INVALID && err->code != TN_E_DENIED)
+    if (*cache->image) {
+        spec.image = cache->image;
+        if (make(c, &other, v, deadline, err) == 0)
+            return 0;
+        if (err->code != TN_E_NOT_FOUND && err->code != TN_E_INVALID && err->code != TN_E_DENIED)
+            return -1;
+        cloud_cache_forget(c, cache);
+    }
+    if (cloud_have_image(c, s, built, deadline, err) < 0)
         return -1;
-    cloud_cache_forget(c, cache);
-    return make(c, s, v, deadline, err);
+    spec.image = *built ? built : s->spec->image;
+    return make(c, &other, v, deadline, err);
 }
 
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,

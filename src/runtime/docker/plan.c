@@ -287,15 +287,6 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
     return docker_check_network(d, p->network, s->spec, err);
 }
 
-/* What a reference can be made of; the engine knows the rest of its grammar. */
-static bool may_be_image(const char *image)
-{
-    return strspn(image,
-                  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-[]") ==
-               strlen(image) &&
-           !strchr("/-.:@", *image);
-}
-
 int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     const struct docker d = {.host = host, .root_is_us = docker_expects_root(host)};
@@ -303,7 +294,7 @@ int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct 
     struct docker_plan p;
     int r = docker_plan_init(&p, &d, &s, err);
 
-    if (r == 0 && !may_be_image(p.image))
+    if (r == 0 && !tn_spec_may_be_image(p.image))
         r = tn_fail(err, TN_E_INVALID, "image: '%.120s' is no name of an image", p.image);
     if (r == 0)
         r = docker_plan_way(&p, DOCKER_BY_SOCKET, err);

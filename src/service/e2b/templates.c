@@ -87,14 +87,14 @@ int e2b_find_built(struct tn_service *s, const struct caller *who, const char *i
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-static void put_template(struct tn_jw *w, const char *id, const char *name, const char *build,
-                         double created)
+/* Within an object that the caller has opened. */
+static void put_members(struct tn_jw *w, const char *id, const char *name, const char *build,
+                        const char *status, double created)
 {
     static const char *const zeros[] = {"cpuCount", "memoryMB", "diskSizeMB", "buildCount",
                                         "spawnCount"};
     static const char *const lists[] = {"aliases", "names"};
 
-    tn_jw_object(w);
     tn_jw_kstr(w, "templateID", id);
     tn_jw_kstr(w, "buildID", build);
     for (size_t i = 0; i < TN_COUNT(zeros); i++)
@@ -111,7 +111,14 @@ static void put_template(struct tn_jw *w, const char *id, const char *name, cons
     tn_jw_knull(w, "createdBy");
     tn_jw_knull(w, "lastSpawnedAt");
     tn_jw_kstr(w, "envdVersion", E2B_ENVD_VERSION);
-    tn_jw_kstr(w, "buildStatus", "ready");
+    tn_jw_kstr(w, "buildStatus", status);
+}
+
+static void put_template(struct tn_jw *w, const char *id, const char *name, const char *build,
+                         double created)
+{
+    tn_jw_object(w);
+    put_members(w, id, name, build, "ready", created);
     tn_jw_object_end(w);
 }
 
@@ -146,6 +153,58 @@ static void get_templates(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+static int put_build(const struct tn_db_row *row, void *w)
+{
+    tn_jw_object(w);
+    tn_jw_kstr(w, "buildID", tn_db_text(row, 0));
+    tn_jw_kstr(w, "status", tn_db_text(row, 1));
+    openhands_put_time(w, "createdAt", tn_db_double(row, 2));
+    openhands_put_time(w, "updatedAt", tn_db_double(row, 2));
+    tn_jw_kint(w, "cpuCount", 0);
+    tn_jw_kint(w, "memoryMB", 0);
+    tn_jw_object_end(w);
+    return 0;
+}
+
+/* As its best build has it. */
+static int put_first(const struct tn_db_row *row, void *w)
+{
+    put_members(w, tn_db_text(row, 0), tn_db_text(row, 1), tn_db_text(row, 2), tn_db_text(row, 3),
+                tn_db_double(row, 4));
+    return 1;
+}
+
+/* One that a client has built, or has under way. */
+static void get_template(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    const char *id = tn_http_param(x, "template"), *tenant = caller_of(x)->tenant;
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, E2B_ANSWER_MAX);
+    struct tn_jw w = tn_jw(&json);
+
+    if (!caller_may(x, SCOPE_READ))
+        return;
+    tn_jw_object(&w);
+    if (tn_db_each(s->db, put_first, &w, NULL,
+                   "SELECT template, name, id, status, created FROM recipe"
+                   " WHERE tenant = ? AND (name = ? OR template = ?) AND source IS NULL"
+                   " ORDER BY status = 'ready' DESC, created DESC LIMIT 1",
+                   "ttt", tenant, id, id) <= 0) {
+        native_refuse(x, TN_E_NOT_FOUND, "template '%.100s' not found", id);
+        return;
+    }
+    tn_jw_key(&w, "builds");
+    tn_jw_array(&w);
+    tn_db_each(s->db, put_build, &w, NULL,
+               "SELECT id, status, created FROM recipe WHERE tenant = ?"
+               " AND (name = ? OR template = ?) AND source IS NULL ORDER BY created DESC LIMIT 100",
+               "ttt", tenant, id, id);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 200, &json);
+}
+
+/* A name is there as soon as a build of it was declared. */
 static void get_alias(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -156,7 +215,11 @@ static void get_alias(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_READ))
         return;
-    if (!e2b_is_usual(s, name) && find(s, caller_of(x)->tenant, name, true, &f, NULL) <= 0) {
+    if (!e2b_is_usual(s, name) && find(s, caller_of(x)->tenant, name, true, &f, NULL) <= 0 &&
+        tn_db_each(s->db, take_found, &f, NULL,
+                   "SELECT id, name, template, box, built FROM recipe WHERE tenant = ?"
+                   " AND name = ? AND source IS NULL AND status IN ('waiting', 'building') LIMIT 1",
+                   "tt", caller_of(x)->tenant, name) <= 0) {
         native_refuse(x, TN_E_NOT_FOUND, "template '%.100s' not found", name);
         return;
     }
@@ -381,6 +444,7 @@ const struct tn_route routes_e2b_templates[] = {
     {"GET", "/templates", get_templates, "E2B: templates", 0},
     {"GET", "/v2/templates", get_templates, "E2B: templates", 0},
     {"GET", "/templates/aliases/{alias}", get_alias, "E2B: the template of that name", 0},
+    {"GET", "/templates/{template}", get_template, "E2B: what was built, and is", 0},
     {"DELETE", "/templates/{template}", delete_template,
      "E2B: removes what was built, or a snapshot", 0},
     {"GET", "/templates/{template}/tags", get_tags, "E2B: tags of its builds", 0},

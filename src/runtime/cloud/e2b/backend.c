@@ -46,7 +46,7 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     c->unmarked = config->e2b.debug;
     c->open_ports = config->e2b.public_ports || c->unmarked;
     c->timeout = config->e2b.timeout;
-    c->usual = config->e2b.template;
+    c->usual = c->standard = config->e2b.template;
     c->line.secrets[0] = key;
     if (!key && !c->unmarked)
         return cloud_no_key(c, err);
@@ -89,6 +89,7 @@ static const struct cloud_vendor vendor = {
     .take = cloud_take,
     .drop = cloud_drop,
     .shelf = &shelf,
+    .works = &e2b_works,
 };
 
 CLOUD_DOORS

@@ -204,3 +204,120 @@ int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64
     out->disk = tn_json_int(tn_json_get(last, "diskUsed"), -1);
     return 0;
 }
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+static int ask_about(const struct cloud *c, const struct cloud_build *b, const char *target,
+                     struct tn_json **tree, int64_t deadline, struct tn_error *err)
+{
+    const struct cloud_call call = {.web = {.target = target, .cancel = b->cancel}};
+
+    return cloud_ask(&c->line, &call, tree, deadline, err);
+}
+
+/* One that waits was declared by somebody who may never start it. */
+static int choose_build(const struct cloud *c, const char *template, const struct tn_json *builds,
+                        struct cloud_build *b, struct tn_error *err)
+{
+    const char *busy = NULL;
+
+    for (size_t i = 0; i < tn_json_count(builds); i++) {
+        const struct tn_json *one = tn_json_at(builds, i);
+        const char *status = tn_json_get_str(one, "status", "");
+        if (strcmp(status, "ready") == 0) {
+            b->state = CLOUD_BUILD_READY;
+            return 0;
+        }
+        if (!busy && strcmp(status, "building") == 0)
+            busy = tn_json_get_str(one, "buildID", "");
+    }
+    return busy ? cloud_build_name(c, template, busy, b, err) : 0;
+}
+
+static int build_seek(const struct cloud *c, const char *name, struct cloud_build *b,
+                      int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *alias = cloud_target("/templates/aliases/", name, "");
+    tn_autojson struct tn_json *known = NULL, *tree = NULL;
+    struct tn_error why = {0};
+
+    b->state = CLOUD_BUILD_NONE;
+    if (ask_about(c, b, alias, &known, deadline, &why) < 0)
+        return why.code == TN_E_NOT_FOUND ? 0 : cloud_fail(err, &why);
+    const char *id = tn_json_get_str(known, "templateID", "");
+    if (!cloud_is_id(id))
+        return tn_fail(err, TN_E_PEER, "E2B tells of a template without a usable templateID");
+    tn_autofree char *template = cloud_target("/templates/", id, "?limit=100");
+    if (ask_about(c, b, template, &tree, deadline, &why) == 0)
+        return choose_build(c, id, tn_json_get(tree, "builds"), b, err);
+    if (cloud_is_lost(&why) || why.code == TN_E_GONE)
+        return cloud_fail(err, &why);
+    /* Who does not tell of builds has only names of those that are ready. */
+    b->state = CLOUD_BUILD_READY;
+    return 0;
+}
+
+static int build_begin(const struct cloud *c, const char *name, const char *image,
+                       struct cloud_build *b, int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf wish = TN_BUF_INIT(256), origin = TN_BUF_INIT(CLOUD_BODY_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_jw w = tn_jw(&origin);
+    struct tn_error why = {0};
+
+    /* Declared twice is as good: what is not started does nothing. */
+    tn_buf_printf(&wish, "{\"name\": \"%s\"}", name);
+    struct cloud_call call = cloud_post("/v3/templates", &wish);
+    call.web.cancel = b->cancel;
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0 ||
+        cloud_build_name(c, tn_json_get_str(tree, "templateID", ""),
+                         tn_json_get_str(tree, "buildID", ""), b, err) < 0)
+        return -1;
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "fromImage", image);
+    tn_jw_key(&w, "steps");
+    tn_jw_raw(&w, "[]", 2);
+    tn_jw_kbool(&w, "force", false);
+    tn_jw_object_end(&w);
+    tn_autofree char *target =
+        tn_asprintf("/v2/templates/%s/builds/%s", b->template, b->id); /* both are ids */
+    call = cloud_post(target, &origin);
+    call.web.cancel = b->cancel;
+    call.unsafe = true;
+    /* Where the answer was lost, how the build is tells whether it has begun. */
+    if (cloud_ask(&c->line, &call, NULL, deadline, &why) == 0 || cloud_is_lost(&why))
+        return 0;
+    return cloud_fail(err, &why);
+}
+
+enum { LOG_PAGES = 50 };
+
+/* Its log comes in pieces, the last of them maybe after its end. */
+static int build_look(const struct cloud *c, struct cloud_build *b, int64_t deadline,
+                      struct tn_error *err)
+{
+    for (int pages = 0; pages < LOG_PAGES; pages++) {
+        tn_autofree char *target = tn_asprintf("/templates/%s/builds/%s/status?logsOffset=%zu",
+                                               b->template, b->id, b->heard);
+        tn_autojson struct tn_json *tree = NULL;
+        if (ask_about(c, b, target, &tree, deadline, err) < 0)
+            return -1;
+        const char *status = tn_json_get_str(tree, "status", "");
+        const struct tn_json *entries = tn_json_get(tree, "logEntries");
+        size_t count = tn_json_count(entries);
+        if (strcmp(tn_json_get_str(tree, "buildID", b->id), b->id) != 0)
+            return tn_fail(err, TN_E_PEER, "E2B was asked for one build and tells of another");
+        cloud_build_say(c, b, entries);
+        b->heard += count;
+        if (strcmp(status, "ready") == 0)
+            b->state = CLOUD_BUILD_READY;
+        if (strcmp(status, "error") != 0)
+            return 0;
+        cloud_build_fail(c, b, tn_json_get_str(tn_json_get(tree, "reason"), "message", NULL));
+        if (!count)
+            return 0;
+    }
+    return 0;
+}
+
+const struct cloud_works e2b_works = {.seek = build_seek, .begin = build_begin, .look = build_look};

@@ -32,6 +32,7 @@ cloud_each_fn e2b_each;
 cloud_order_fn e2b_order;
 cloud_extend_fn e2b_extend;
 cloud_usage_fn e2b_usage;
+extern const struct cloud_works e2b_works;
 cloud_read_fn e2b_read;
 
 /* --- envd.c ----------------------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ static int open_rest(struct cloud *c, struct tn_error *err)
 
     c->open_ports = config->runloop.public_ports;
     c->timeout = config->runloop.timeout;
+    c->standard = config->runloop.blueprint;
     /* One that is made of a snapshot has the size of that, and was set up. */
     if (!cloud_first(config->runloop.size, config->runloop.setup, NULL))
         c->usual = cloud_first(config->runloop.blueprint, "usual", NULL);
@@ -98,6 +99,7 @@ static const struct cloud_vendor vendor = {
     .take = cloud_take,
     .drop = cloud_drop,
     .shelf = &shelf,
+    .works = &devbox_works,
 };
 
 CLOUD_DOORS

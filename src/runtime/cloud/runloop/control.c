@@ -318,3 +318,105 @@ int devbox_extend(const struct cloud *c, const char *id, double seconds, int64_t
 
     return cloud_ask(&c->line, &call, NULL, deadline, err);
 }
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+static int ask_about(const struct cloud *c, const struct cloud_build *b, const char *target,
+                     struct tn_json **tree, int64_t deadline, struct tn_error *err)
+{
+    const struct cloud_call call = {.web = {.target = target, .cancel = b->cancel}};
+
+    return cloud_ask(&c->line, &call, tree, deadline, err);
+}
+
+static enum cloud_build_state state_of(const struct tn_json *blueprint)
+{
+    static const struct {
+        const char *word;
+        enum cloud_build_state state;
+    } words[] = {{"build_complete", CLOUD_BUILD_READY},
+                 {"failed", CLOUD_BUILD_FAILED},
+                 {"queued", CLOUD_BUILD_BUSY},
+                 {"provisioning", CLOUD_BUILD_BUSY},
+                 {"building", CLOUD_BUILD_BUSY}};
+    const char *status = tn_json_get_str(blueprint, "status", "");
+
+    for (size_t i = 0; i < TN_COUNT(words); i++)
+        if (strcmp(words[i].word, status) == 0 &&
+            strcmp(tn_json_get_str(blueprint, "state", ""), "deleted") != 0)
+            return words[i].state;
+    return CLOUD_BUILD_NONE;
+}
+
+static int build_seek(const struct cloud *c, const char *name, struct cloud_build *b,
+                      int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/v1/blueprints?limit=100&name=", name, "");
+    tn_autojson struct tn_json *tree = NULL;
+    const char *busy = NULL;
+
+    b->state = CLOUD_BUILD_NONE;
+    if (ask_about(c, b, target, &tree, deadline, err) < 0)
+        return -1;
+    const struct tn_json *all = tn_json_get(tree, "blueprints");
+    for (size_t i = 0; i < tn_json_count(all); i++) {
+        const struct tn_json *one = tn_json_at(all, i);
+        /* The filter is theirs. */
+        if (strcmp(tn_json_get_str(one, "name", ""), name) != 0)
+            continue;
+        if (state_of(one) == CLOUD_BUILD_READY) {
+            b->state = CLOUD_BUILD_READY;
+            return 0;
+        }
+        if (!busy && state_of(one) == CLOUD_BUILD_BUSY)
+            busy = tn_json_get_str(one, "id", "");
+    }
+    return busy ? cloud_build_name(c, busy, busy, b, err) : 0;
+}
+
+static int build_begin(const struct cloud *c, const char *name, const char *image,
+                       struct cloud_build *b, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *recipe = tn_asprintf("FROM %s\n", image);
+    tn_autobuf struct tn_buf wish = TN_BUF_INIT(CLOUD_BODY_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_jw w = tn_jw(&wish);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "name", name);
+    tn_jw_kstr(&w, "dockerfile", recipe);
+    tn_jw_object_end(&w);
+    struct cloud_call call = cloud_post("/v1/blueprints", &wish);
+    call.web.cancel = b->cancel;
+    call.unsafe = true;
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+        return -1;
+    const char *id = tn_json_get_str(tree, "id", "");
+    return cloud_build_name(c, id, id, b, err);
+}
+
+static int build_look(const struct cloud *c, struct cloud_build *b, int64_t deadline,
+                      struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/v1/blueprints/", b->id, ""),
+                     *log = cloud_target("/v1/blueprints/", b->id, "/logs");
+    tn_autojson struct tn_json *tree = NULL, *said = NULL;
+
+    if (ask_about(c, b, target, &tree, deadline, err) < 0)
+        return -1;
+    if (strcmp(tn_json_get_str(tree, "id", ""), b->id) != 0)
+        return tn_fail(err, TN_E_PEER, "Runloop was asked for one blueprint and tells of another");
+    enum cloud_build_state state = state_of(tree);
+    if (state == CLOUD_BUILD_NONE) /* other words are for something on its way */
+        return 0;
+    b->state = state;
+    if (b->state != CLOUD_BUILD_FAILED)
+        return 0;
+    cloud_build_fail(c, b, tn_json_get_str(tree, "failure_reason", NULL));
+    if (ask_about(c, b, log, &said, deadline, NULL) == 0)
+        cloud_build_say(c, b, tn_json_get(said, "logs"));
+    return 0;
+}
+
+const struct cloud_works devbox_works = {
+    .seek = build_seek, .begin = build_begin, .look = build_look};

@@ -32,6 +32,7 @@ cloud_look_fn devbox_look;
 cloud_each_fn devbox_each;
 cloud_order_fn devbox_order;
 cloud_extend_fn devbox_extend;
+extern const struct cloud_works devbox_works;
 cloud_address_fn devbox_address;
 cloud_port_fn devbox_port;
 cloud_read_fn devbox_read;
