@@ -395,8 +395,8 @@ static int count_one(const struct tn_snapshot *snapshot, void *ctx)
     return 0;
 }
 
-/* Under the lock of births.  So many more are being taken; those that are have rows already, perhaps,
- * and count twice only while several of one sandbox are. */
+/* Under the lock of births.  So many more are being taken; those that are have rows already,
+ * perhaps, and count twice only while several of one sandbox are. */
 static void count_snapshots(struct box *b, int more)
 {
     int64_t rows = 0;

@@ -187,8 +187,8 @@ int box_change(struct box *b, const struct caller *who, const struct box_change 
 /* --- use ----------------------------------------------------------------------------------- */
 
 /* Address and key of its hand while it runs; both are copies for the caller to free.  One that is
- * paused, or was stopped instead, is resumed first when the service is set to.  TN_E_BUSY (503) when
- * it is not running.  Counts as a use. */
+ * paused, or was stopped instead, is resumed first when the service is set to.  TN_E_BUSY (503)
+ * when it is not running.  Counts as a use. */
 int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
 /* It did not answer: look what became of it (in the background; many calls are one).  Also goes on
  * with a delete that failed. */
@@ -244,8 +244,8 @@ struct box_disk {
 void box_disk_look(struct box *b, struct box_disk *out);
 /* What it has written, as far as that is known; 0: nobody can say.  Samples it, perhaps. */
 double box_disk_known(struct box *b);
-/* Around a snapshot, which copies at most *bytes: TN_E_QUOTA when it has written all that it may, or
- * a key of those limits may hold no more; TN_E_BUSY when the service has too little left. */
+/* Around a snapshot, which copies at most *bytes: TN_E_QUOTA when it has written all that it may,
+ * or a key of those limits may hold no more; TN_E_BUSY when the service has too little left. */
 int box_snapshot_begin(struct box *b, const struct key_limits *limits, double *bytes,
                        struct tn_error *err);
 void box_snapshot_end(struct box *b, double bytes);

@@ -127,9 +127,10 @@ def git():
         branches = repo.branches("work")
         assert set(branches.branches) == {"main", "side"} and branches.current_branch == "side"
         repo.checkout_branch("work", "main")
-        repo.clone("/home/user/work", "copy")
+        home = sandbox.commands.run("pwd").stdout.strip()
+        repo.clone(f"{home}/work", "copy")
         assert sandbox.files.read("copy/file") == "one\n"
-        assert sandbox.commands.run("git log --format=%s", cwd="/home/user/copy").stdout == "the first\n"
+        assert sandbox.commands.run("git log --format=%s", cwd=f"{home}/copy").stdout == "the first\n"
 
 
 def fork():

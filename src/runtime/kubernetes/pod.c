@@ -521,8 +521,9 @@ static void put_member(struct tn_jw *w, const char *name, const char *value)
         tn_jw_kstr(w, name, value);
 }
 
-/* Whoever is anonymous pulls without the operator's logins.  A pod that lists none is given those of
- * its ServiceAccount, so that one lists the sandbox's own Secret, which is a login to nothing. */
+/* Whoever is anonymous pulls without the operator's logins.  A pod that lists none is given those
+ * of its ServiceAccount, so that one lists the sandbox's own Secret, which is a login to
+ * nothing. */
 static void put_logins(const struct pod_plan *p, struct tn_jw *w)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
