@@ -401,10 +401,11 @@ static void count_snapshots(struct box *b, int more)
 {
     int64_t rows = 0;
 
-    tn_store_snapshots(tn_runtime_store(b->s->rt), b->names.id, count_one, &rows, NULL);
+    bool told =
+        tn_store_snapshots(tn_runtime_store(b->s->rt), b->names.id, count_one, &rows, NULL) == 0;
     pthread_mutex_lock(&b->lock);
     b->taking += more;
-    b->snapshots = rows + b->taking;
+    b->snapshots = told ? rows + b->taking : b->snapshots + (more > 0);
     pthread_mutex_unlock(&b->lock);
 }
 

@@ -3,6 +3,9 @@
  * Its name is made of what it is built from and of the mark of this state, so that the vendor
  * itself knows which there are: another process finds it, and so does one that comes after a kill
  * in the middle of a build, which goes on without us. */
+#include <errno.h>
+
+#include "base/file-lock.h"
 #include "base/sha256.h"
 #include "runtime/cloud/cloud.h"
 
@@ -112,6 +115,25 @@ static int await(const struct cloud *c, struct cloud_build *b, int64_t deadline,
                    *all ? all : "it gives no reason");
 }
 
+/* The one that is there, or begun now.  Vendors end the build of one name when another of it
+ * begins, so those of this state look one after the other. */
+static int find(const struct cloud *c, const char *name, const char *image, struct cloud_build *b,
+                int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int notes = cloud_open_notes(c);
+
+    if (notes < 0)
+        return tn_fail_errno(err, errno, "%s/clouds", c->host->state);
+    int held = tn_file_lock(notes, deadline, err);
+    if (held < 0)
+        return -1;
+    int result = c->vendor->works->seek(c, name, b, deadline, err);
+    if (result == 0 && b->state == CLOUD_BUILD_NONE)
+        result = begin(c, name, image, b, deadline, err);
+    tn_file_unlock(notes, held);
+    return result;
+}
+
 int cloud_have_image(const struct cloud *c, const struct tn_subject *s, char name[CLOUD_CACHE_NAME],
                      int64_t deadline, struct tn_error *err)
 {
@@ -124,9 +146,7 @@ int cloud_have_image(const struct cloud *c, const struct tn_subject *s, char nam
     const char *image = wanted + sizeof REGISTRY - 1;
     if (!tn_spec_may_be_image(image))
         return tn_fail(err, TN_E_INVALID, "image: what follows " REGISTRY " is no name of one");
-    if (read_origin(c, image, name, err) == 0 &&
-        c->vendor->works->seek(c, name, &b, deadline, err) == 0 &&
-        (b.state != CLOUD_BUILD_NONE || begin(c, name, image, &b, deadline, err) == 0) &&
+    if (read_origin(c, image, name, err) == 0 && find(c, name, image, &b, deadline, err) == 0 &&
         await(c, &b, deadline, err) == 0)
         return 0;
     return tn_error_context(err, "%.120s", wanted);

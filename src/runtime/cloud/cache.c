@@ -41,8 +41,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The directory of notes; -1. */
-static int open_notes(const struct cloud *c)
+int cloud_open_notes(const struct cloud *c)
 {
     tn_autofree char *path = tn_asprintf("clouds/%s", c->vendor->name);
     tn_autofd int state = open(c->host->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -55,7 +54,7 @@ static int open_notes(const struct cloud *c)
 static bool read_note(const struct cloud *c, const char *name, char out[2 * CLOUD_ID_MAX])
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * CLOUD_ID_MAX - 1);
-    tn_autofd int notes = open_notes(c);
+    tn_autofd int notes = cloud_open_notes(c);
     struct stat st;
     bool there = notes >= 0 && tn_fs_read(notes, name, &text, NULL) == 0 &&
                  fstatat(notes, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -72,7 +71,7 @@ static int write_text(int fd, void *ctx, struct tn_error *err)
 
 void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache)
 {
-    tn_autofd int notes = open_notes(c);
+    tn_autofd int notes = cloud_open_notes(c);
 
     unlinkat(notes, cache->name, 0);
 }
@@ -177,7 +176,7 @@ static void make_room(const struct cloud *c, const char *name, int64_t deadline)
     time_t since = 0;
     int count = 0;
 
-    DIR *notes = prefixes(c, hand, ours, NULL) < 0 ? NULL : fdopendir(open_notes(c));
+    DIR *notes = prefixes(c, hand, ours, NULL) < 0 ? NULL : fdopendir(cloud_open_notes(c));
     for (struct dirent *e; notes && (e = readdir(notes));) {
         struct stat st;
         if (!begins(e->d_name, ours) || strcmp(e->d_name, name) == 0 ||
@@ -206,7 +205,7 @@ int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct c
 {
     int64_t soon = tn_deadline_in(TAKE_SECONDS);
     tn_autofree char *id = tn_strdup(v->id), *image = NULL;
-    tn_autofd int notes = open_notes(c);
+    tn_autofd int notes = cloud_open_notes(c);
     struct tn_error why = {0};
 
     if (!cache || !*cache->name || notes < 0)
@@ -233,7 +232,7 @@ int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err)
 
     if (c->unmarked || prefixes(c, hand, ours, err) < 0)
         return c->unmarked ? 0 : -1;
-    DIR *notes = fdopendir(open_notes(c));
+    DIR *notes = fdopendir(cloud_open_notes(c));
     for (struct dirent *e; notes && (e = readdir(notes));) {
         struct cloud_cache old = {0};
         if (!begins(e->d_name, ours))

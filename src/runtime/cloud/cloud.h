@@ -309,6 +309,9 @@ void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache);
 int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct cloud_cache *cache,
                      int64_t deadline, struct tn_error *err);
 
+/* The directory of what this state notes of the vendor; -1. */
+int cloud_open_notes(const struct cloud *c);
+
 /* --- images built at the vendor (build.c) ----------------------------------------------------- */
 
 /* The vendor has what the image of a registry ("docker://...") was built to, and *name is that;

@@ -544,8 +544,9 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
         return TN_TAKE_PTR(b);
     /* Others may wait for the same one, whoever gave up.  One that is left begins with the next who
      * asks for it, or ends by its time-out. */
-    box_look(b, &v);
-    if (v.state == BOX_ERROR)
+    autoview struct box_view after = {0};
+    box_look(b, &after);
+    if (after.state == BOX_ERROR)
         box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
     return NULL;
 }

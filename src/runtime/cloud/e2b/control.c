@@ -250,7 +250,7 @@ static int build_seek(const struct cloud *c, const char *name, struct cloud_buil
     tn_autofree char *template = cloud_target("/templates/", id, "?limit=100");
     if (ask_about(c, b, template, &tree, deadline, &why) == 0)
         return choose_build(c, id, tn_json_get(tree, "builds"), b, err);
-    if (cloud_is_lost(&why) || why.code == TN_E_GONE)
+    if (why.code != TN_E_NOT_FOUND && why.code != TN_E_METHOD)
         return cloud_fail(err, &why);
     /* Who does not tell of builds has only names of those that are ready. */
     b->state = CLOUD_BUILD_READY;
@@ -301,7 +301,7 @@ static int build_look(const struct cloud *c, struct cloud_build *b, int64_t dead
                                                b->template, b->id, b->heard);
         tn_autojson struct tn_json *tree = NULL;
         if (ask_about(c, b, target, &tree, deadline, err) < 0)
-            return -1;
+            return b->state == CLOUD_BUILD_FAILED ? 0 : -1; /* more of its log would be welcome */
         const char *status = tn_json_get_str(tree, "status", "");
         const struct tn_json *entries = tn_json_get(tree, "logEntries");
         size_t count = tn_json_count(entries);
