@@ -177,7 +177,7 @@ def test_death_inside_is_survived(box):
 def test_a_sandbox_that_was_stopped(box):
     box.ok("stop", "box")
     assert "stopped" in box("tools", "box").stderr
-    box.ok("resume", "box")
+    box.ok("resume", "--quiet", "box")
     assert box.ok("tools", "box", "call", "one_echo", "text=back") == "one: back\n"
 
 

@@ -756,7 +756,8 @@ def test_a_tcp_port_ends_with_its_key_and_its_time(service, image):
     eventually(lambda: echoes(ports[0]), "the server inside")
     eventually(lambda: is_closed(ports[1]), "its time is over")
     assert service.stranger(headers={"Host": f"{host}:{service.port}"}).get("/").status == 401
-    assert service.client().get(f"/v1/sandboxes/{late[3:]}").ok().json["state"] in ("paused", "stopped")
+    look = lambda: service.client().get(f"/v1/sandboxes/{late[3:]}").ok().json["state"]
+    eventually(lambda: look() in ("paused", "stopped"), "it rests: its ports are closed as soon as that is ordered")
     with socket.create_connection(("127.0.0.1", ports[0]), timeout=60) as connection:
         connection.sendall(b"line\n")
         assert connection.recv(5) == b"line\n"
