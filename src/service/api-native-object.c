@@ -68,6 +68,7 @@ static void put_life(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_kstr(w, "state", box_state_words[v->state]);
     tn_jw_kstr(w, "goal", box_state_words[v->goal]);
+    tn_jw_kbool(w, "asleep", v->asleep);
     tn_jw_kstr(w, "cause", v->cause == CAUSE_NONE ? NULL : box_cause_words[v->cause]);
     tn_jw_kstr(w, "reason", v->reason);
     put_time(w, "created", v->created);

@@ -111,6 +111,33 @@ def test_nothing_is_left_behind(chain):
 
 
 @pytest.mark.parametrize("dialect", ["native", "openhands"])
+def test_a_pause_where_the_one_behind_can_only_stop(dialect, tmp_path):
+    """It is a stop there, and done; the next use, in front, starts the sandbox again, also after both services were killed."""
+    for name in ("plugin", "behind", "front"):
+        (tmp_path / name).mkdir()
+    only_stop = example_runtime(tmp_path / "plugin", "stopper", '            "abilities": ["pause", "stop"],\n', '            **{"abilities": ["stop"]},\n')
+    behind = Service(tmp_path / "behind", runtime="stopper", env=only_stop).start()
+    env = {"TENDON_REMOTE_DIALECT": dialect, "SANDBOX_API_KEY": behind.admin, "SANDBOX_REMOTE_RUNTIME_API_URL": behind.url}
+    front = Service(tmp_path / "front", runtime="remote", env=env).start()
+    try:
+        client, there = front.client(), behind.client()
+        box = client.post("/v1/sandboxes", {"plugins": []}).ok(201).json
+        assert run(client, box["id"], "echo kept > kept; cat kept")["content"].strip() == "kept"
+        client.post(at(box, "/pause")).ok()
+        (behind_box,) = there.get("/v1/sandboxes").ok().json["sandboxes"]
+        assert behind_box["state"] == "stopped"
+        behind.restart(kill=True)
+        front.restart(kill=True)
+        client, there = front.client(), behind.client()
+        assert run(client, box["id"], "cat kept")["content"].strip() == "kept"
+        assert there.get(at(behind_box)).ok().json["state"] == "running"
+        assert client.delete(at(box)).status == 204
+    finally:
+        front.finish()
+        behind.finish()
+
+
+@pytest.mark.parametrize("dialect", ["native", "openhands"])
 def test_a_delete_ends_a_start_that_is_waited_for(dialect, tmp_path):
     """Behind, a start that hangs has the only turn: what stands in line there can be given up in front."""
     gate = tmp_path / "gate"

@@ -202,9 +202,6 @@ static int bring(const struct remote *r, const struct tn_subject *s, enum tn_goa
             return -1;
         if ((goal == TN_GOAL_GONE && is_gone(v)) || (v->known && v->status == reached[goal]))
             return 0;
-        /* Where its runtime can only stop, that is what a pause is there; a use wakes it. */
-        if (goal == TN_GOAL_PAUSED && v->known && v->status == TN_STATUS_STOPPED)
-            return 0;
         if (is_gone(v) || (v->status == TN_STATUS_ERROR && goal != TN_GOAL_GONE))
             return not_running(v, err);
         if (remote_pause(&ms, deadline, err) < 0)

@@ -158,6 +158,9 @@ int remote_read_native(const struct remote *r, const struct tn_json *tree, struc
     if (!status_of(native_words, TN_COUNT(native_words), state, &out->status))
         return tn_fail(err, TN_E_PEER, "the service has it in a state that is not known: %.40s",
                        state);
+    /* Its runtime can only stop: as with OpenHands' dialect, a pause all the same to who uses it. */
+    if (out->status == TN_STATUS_STOPPED && tn_json_bool(tn_json_get(tree, "asleep"), false))
+        out->status = TN_STATUS_PAUSED;
     out->version = tn_json_int(tn_json_get(tree, "version"), 0);
     out->reason = reason ? sentence(reason) : NULL;
     out->failure = failure_of(tn_json_get_str(tree, "cause", ""));
