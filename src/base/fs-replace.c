@@ -300,13 +300,24 @@ static int copy_in_place(struct replacement *r, struct tn_error *err)
 
 /* --- all together -------------------------------------------------------------------------- */
 
+/* The kernel knows the file that was written by no name: whoever waits for the end of a writer saw
+ * only how a name came to be. */
+static void end_as_writer(const struct replacement *r)
+{
+    tn_close(openat(r->dir, r->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
 static int finish_temp(struct replacement *r, struct tn_error *err)
 {
     if (r->exists && keep_attributes(r, err) < 0)
         return -1;
     if (r->how->sync && fsync(r->temp_fd) < 0)
         return tn_fail_errno(err, errno, "%s: sync", r->path);
-    return publish(r, err);
+    if (publish(r, err) < 0)
+        return -1;
+    if (r->how->announced)
+        end_as_writer(r);
+    return 0;
 }
 
 static int replace(struct replacement *r, int root, tn_fs_writer_fn writer, void *ctx,

@@ -82,11 +82,13 @@ struct tn_fs_journal {
 typedef int (*tn_fs_writer_fn)(int fd, void *ctx, struct tn_error *err);
 
 struct tn_fs_replace {
-    mode_t mode;   /* of a file that did not exist, less the umask */
-    bool sync;     /* the content is on disk before the name points to it */
-    bool in_place; /* when the file cannot be replaced (its directory is not ours to write, it is a
+    mode_t mode;    /* of a file that did not exist, less the umask */
+    bool sync;      /* the content is on disk before the name points to it */
+    bool in_place;  /* when the file cannot be replaced (its directory is not ours to write, it is a
                       mount, its owner or its attributes could not be kept) overwrite it instead of
                       failing */
+    bool announced; /* who watches the directory is told of a file that was written, as if it had
+                       been open under its name (where we may open it) */
     const struct tn_fs_journal *journal; /* or NULL */
 };
 

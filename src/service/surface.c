@@ -183,15 +183,32 @@ struct box *surface_box(struct tn_service *s, const char *tenant, const char *id
     return NULL;
 }
 
+/* Takes out of an absolute path what changes nothing: "//", "/./" and the end "/".  (".." is the
+ * sandbox's to follow: what is before it may be a link.) */
+static char *without_idle_parts(char *path)
+{
+    size_t n = 0;
+
+    for (const char *part = path, *end; *part; part = end) {
+        part += strspn(part, "/");
+        end = part + strcspn(part, "/");
+        size_t size = (size_t)(end - part);
+        if (!size || (size == 1 && *part == '.'))
+            continue;
+        path[n++] = '/';
+        memmove(path + n, part, size);
+        n += size;
+    }
+    path[n ? n : 1] = '\0'; /* the first byte is '/' already */
+    return path;
+}
+
 char *surface_path(const char *home, const char *given)
 {
     bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');
     const char *rest = !given ? "" : tilde ? given + 1 + (given[1] == '/') : given;
-    char *path = *rest == '/' && !tilde ? tn_strdup(rest) : tn_asprintf("%s/%s", home, rest);
-
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
-        path[--n] = '\0';
-    return path;
+    return without_idle_parts(*rest == '/' && !tilde ? tn_strdup(rest)
+                                                     : tn_asprintf("%s/%s", home, rest));
 }
 
 /* --- files ----------------------------------------------------------------------------------- */

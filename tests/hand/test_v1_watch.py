@@ -46,6 +46,15 @@ def test_files_come_and_go(shared, ws):
     ]
 
 
+def test_what_is_put_was_written(shared, ws):
+    """A new file and one that is replaced come whole under their names; who waits for writers to end hears of them all the same."""
+    with watch(shared, ws) as events:
+        for status in (201, 204):
+            assert shared.request("PUT", url("/v1/files/content", path=ws / "f"), b"x").status == status
+            told = [event.kind for event in events.until("written", str(ws / "f"))]
+            assert ("created" if status == 201 else "moved_to") in told, told
+
+
 def test_both_halves_of_a_move_have_one_cookie(shared, ws):
     (ws / "a").touch()
     with watch(shared, ws) as events:

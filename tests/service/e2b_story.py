@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 import uuid
 
-from e2b import AsyncSandbox, BuildException, CommandExitException, NotFoundException, Sandbox, TimeoutException
+from e2b import AsyncSandbox, BuildException, CommandExitException, FilesystemEventType, NotFoundException, Sandbox, TimeoutException
 
 
 def raises(kind, call, *args, **kwargs):
@@ -180,6 +180,16 @@ def watch():
             assert time.monotonic() < deadline, events
             events += handle.get_new_events()
         handle.stop()
+        # As the vendor's first example has it: a file that is written is told as such.
+        handle = sandbox.files.watch_dir(".")
+        for _ in range(2):
+            sandbox.files.write("top", "x")
+            seen = []
+            while not any(event.name == "top" and event.type == FilesystemEventType.WRITE for event in seen):
+                assert time.monotonic() < deadline + 30, seen
+                seen += handle.get_new_events()
+        handle.stop()
+        assert sandbox.files.get_info("./w/./sub").path == "/home/user/w/sub"
 
 
 def commands():

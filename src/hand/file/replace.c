@@ -31,7 +31,8 @@ int file_replace(const struct tn_file_user *user, const char *path, struct tn_sl
                  mode_t mode, struct tn_error *err)
 {
     tn_autoact struct tn_act_as as = {0};
-    struct tn_fs_replace how = {.mode = mode, .in_place = true, .journal = user->journal};
+    struct tn_fs_replace how = {
+        .mode = mode, .in_place = true, .journal = user->journal, .announced = true};
 
     if (tn_file_act_as(&as, user, err))
         return -1;

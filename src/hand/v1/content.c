@@ -312,7 +312,8 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
 static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err)
 {
     struct tn_file_user user = tn_hand_file_user(hand);
-    struct tn_fs_replace how = {.mode = in->mode, .in_place = true, .journal = user.journal};
+    struct tn_fs_replace how = {
+        .mode = in->mode, .in_place = true, .journal = user.journal, .announced = true};
     tn_autofree char *parent = tn_strndup(in->path, (size_t)(strrchr(in->path, '/') - in->path));
     tn_autoact struct tn_act_as as = {0};
     struct stat st;
