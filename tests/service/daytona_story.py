@@ -117,6 +117,10 @@ def files():
         assert b"".join(fs.download_file_stream("data/stream")) == large
         found = fs.download_files([sdk.FileDownloadRequest(source=name) for name in ("data/1.txt", "data/stream", "data/nothing")])
         assert [one.result for one in found] == [b"file 1", large, None] and found[2].error and not found[0].error, found
+    for name in ("data/\u00e4 \u20ac.txt", 'data/"quoted" \\ 100%.txt'):
+        fs.upload_file(b"named", name)
+        assert fs.download_file(name) == b"named", name
+        fs.delete_file(name)
     if hasattr(sandbox, "download_url"):
         signed(sandbox)
     fs.delete_file("data/moved.txt")

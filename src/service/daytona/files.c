@@ -4,6 +4,7 @@
 
 #include "base/utc.h"
 #include "net/multipart.h"
+#include "net/url.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 
@@ -422,17 +423,30 @@ static void get_download(struct daytona_call *c)
         surface_send_file(c->x, c->b, f, path);
 }
 
-/* The head of a part; what a name must not hold there is replaced. */
+/* Clients look for the very name that they have asked for: one that a header cannot hold as it is
+ * stands there as RFC 5987 has it. */
+static void put_file_name(struct tn_buf *head, const char *path)
+{
+    bool plain = true;
+
+    for (const char *c = path; *c; c++)
+        plain = plain && *c >= ' ' && *c < 0x7f && !strchr("\"\\%", *c);
+    tn_buf_puts(head, plain ? "filename=\"" : "filename*=UTF-8''");
+    if (plain)
+        tn_buf_puts(head, path);
+    else
+        tn_url_encode(head, path, "");
+    tn_buf_puts(head, plain ? "\"" : "");
+}
+
 static int part_head(struct daytona_call *c, const char *name, const char *path, const char *type,
                      int64_t size)
 {
     tn_autobuf struct tn_buf head = TN_BUF_INIT(16 << 10);
 
-    tn_buf_printf(
-        &head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"", name);
-    for (; *path; path++)
-        tn_buf_putc(&head, (unsigned char)*path < ' ' || strchr("\"\\", *path) ? '_' : *path);
-    tn_buf_printf(&head, "\"\r\nContent-Type: %s\r\nContent-Length: %lld\r\n\r\n", type,
+    tn_buf_printf(&head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%s\"; ", name);
+    put_file_name(&head, path);
+    tn_buf_printf(&head, "\r\nContent-Type: %s\r\nContent-Length: %lld\r\n\r\n", type,
                   (long long)size);
     return tn_buf_ok(&head) ? tn_http_write(c->x, head.data, head.len) : -1;
 }
