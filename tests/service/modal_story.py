@@ -162,6 +162,12 @@ def images():
     second = box(image=snapshot)
     assert second.exec("cat", "/tmp/place/made").stdout.read() == "hello you\nmore\n"
     second.terminate()
+    # What comes after the last command counts as well, also before another one.
+    later = made.env({"GREETING": "later", "MORE": "1"}).workdir("/tmp/new")
+    for one, told in ((later, "later 1 /tmp/new\n"), (later.run_commands("echo $MORE > /tmp/new/more").env({"MORE": "2"}), "later 2 /tmp/new\n1\n")):
+        sb = box(image=one)
+        assert sb.exec("sh", "-c", "cat /tmp/place/made; echo $GREETING $MORE $PWD; cat more 2>/dev/null").stdout.read() == "hello you\n" + told
+        sb.terminate()
     again = box(image=modal.Image.from_id(snapshot.object_id))
     assert again.exec("sh", "-c", "echo $GREETING").stdout.read() == "hello you\n"
     again.terminate()

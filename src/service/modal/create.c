@@ -265,13 +265,13 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
                : 0;
 }
 
-/* WORKDIR of an image that was never built is made now. */
+/* WORKDIR that no build has made is made now. */
 static int make_workdir(const struct modal_call *c, struct box *b, const struct modal_image *image,
                         struct tn_error *err)
 {
     tn_autofree char *workdir = modal_recipe_workdir(image->recipe);
 
-    if (image->box || !workdir)
+    if (!image->spelt || !workdir)
         return 0;
     tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     return f ? tn_hand_files_mkdir(f, workdir, -1, tn_deadline_in(MODAL_SECONDS), err) : -1;

@@ -29,10 +29,12 @@ void modal_image_done(struct modal_image *i)
 
 /* --- ids ------------------------------------------------------------------------------------- */
 
-/* "im-" and the recipe in hexadecimal digits, or the id of a box. */
-static char *spell(const char *from, const char *recipe)
+/* "im-" and the id of a box, or the recipe in hexadecimal digits: of a name, or of "#" and the id of
+ * a box to which ENV and WORKDIR add something. */
+static char *spell(const char *from, const struct box *box, const char *recipe)
 {
-    tn_autofree char *text = tn_asprintf("FROM %s\n%s", from, recipe);
+    tn_autofree char *text =
+        tn_asprintf("FROM %s%s\n%s", box ? "#" : "", box ? box_id(box) : from, recipe);
     tn_autobuf struct tn_buf id = TN_BUF_INIT(2 * RECIPE_MAX + 64);
 
     tn_buf_puts(&id, "im-0");
@@ -56,6 +58,7 @@ static int unspell(const char *hex, struct modal_image *out)
         return -1;
     out->from = tn_strndup(at + sizeof from - 1, (size_t)(end - at) - (sizeof from - 1));
     out->recipe = tn_strdup(end + 1);
+    out->spelt = true;
     return 0;
 }
 
@@ -67,17 +70,23 @@ bool modal_is_layer(const struct box_view *v)
 int modal_find_image(struct tn_service *s, const struct caller *who, const char *id,
                      struct modal_image *out, struct tn_error *err)
 {
+    const char *box = id && strncmp(id, "im-", 3) == 0 ? id + 3 : "";
     autoview struct box_view v = {0};
 
     *out = (struct modal_image){0};
-    if (id && strncmp(id, "im-0", 4) == 0 && unspell(id + 4, out) == 0)
-        return 0;
-    if (id && strncmp(id, "im-", 3) == 0 && preview_is_id(id + 3, strlen(id + 3)))
-        out->box = box_find(s, who->tenant, id + 3, NULL);
+    if (*box == '0' && unspell(box + 1, out) == 0) {
+        if (*out->from != '#')
+            return 0;
+        box = out->from + 1;
+    }
+    if (preview_is_id(box, strlen(box)))
+        out->box = box_find(s, who->tenant, box, NULL);
     if (out->box)
         box_look(out->box, &v);
     if (out->box && v.goal != BOX_GONE && modal_is_layer(&v)) {
-        out->recipe = tn_strdup(tn_json_get_str(modal_record(&v), "recipe", ""));
+        free(TN_TAKE_PTR(out->from));
+        if (!out->spelt)
+            out->recipe = tn_strdup(tn_json_get_str(modal_record(&v), "recipe", ""));
         return 0;
     }
     modal_image_done(out);
@@ -652,9 +661,12 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
         plan.runs ? build(c, &plan, in->force_build || in->ignore_cache, err) : NULL;
     if (plan.runs && !b)
         return -1;
-    tn_autofree char *spelt =
-        b || plan.base.box ? NULL : spell(plan.base.from, tn_buf_str(&plan.recipe));
-    out.image_id = spelt ? spelt : modal_id("im", b ? b : plan.base.box, id);
+    /* Of a box that is built: it itself, unless ENV or WORKDIR have come since. */
+    const struct modal_image *base = &plan.base;
+    const char *recipe = tn_buf_str(&plan.recipe);
+    bool same = base->box && !base->spelt && strcmp(base->recipe, recipe) == 0;
+    tn_autofree char *spelt = b || same ? NULL : spell(base->from, base->box, recipe);
+    out.image_id = spelt ? spelt : modal_id("im", b ? b : base->box, id);
     if (b)
         built = look_at_build(b, &why);
     if (put_result(&result, built, &why))
@@ -702,7 +714,7 @@ static int image_delete(struct modal_call *c, const void *request, struct tn_err
 
     if (modal_find_image(c->s, c->who, in->image_id, &image, err))
         return -1;
-    if (!image.box)
+    if (image.spelt)
         return 0;
     int failed = box_order(image.box, c->who, ORDER_DELETE, tn_deadline_in(MODAL_SECONDS), err);
     return native_audit(c->x, c->s, "sandbox.delete", box_id(image.box), failed ? err : NULL)

@@ -162,6 +162,7 @@ struct modal_image {
     char *from;      /* the name after FROM; NULL: it is a box */
     struct box *box; /* whose files it has; or NULL */
     char *recipe;    /* lines of ENV and WORKDIR */
+    bool spelt;      /* its id says all of that: nothing is kept of it */
 };
 void modal_image_done(struct modal_image *i);
 #define automodalimage TN_CLEANUP(modal_image_done)
