@@ -328,6 +328,7 @@ def test_output_route(api, call, shared):
 
 def test_cell_route(call):
     call("GET", "/v1/cells/some/output", status=404)  # a hand without kernels
+    call("DELETE", "/v1/cells/some", status=404)
 
 
 def test_terminal_messages(api, shared):

@@ -258,6 +258,9 @@ def interpreter():
         waits = "import os\nprint('waits')\nwhile not os.path.exists('go'): os.sched_yield()\nprint('goes')"
         done = sandbox.run_code(waits, on_stdout=lambda _: sandbox.files.write("go", ""))
         assert "".join(done.logs.stdout) == "waits\ngoes\n", done
+        # Code that nobody waits for any more is interrupted, and leaves its kernel to others.
+        raises(TimeoutException, sandbox.run_code, "kept = 5\nimport time\ntime.sleep(3000)", timeout=2)
+        assert sandbox.run_code("kept", timeout=60).text == "5"
         # Variables are there while the cell runs, whatever it is, and then as before.
         assert sandbox.run_code("import os; os.environ['V'] + os.environ['HOME']", envs={"V": "x y", "HOME": "/"}).text == "'x y/'"
         assert "x y" in "".join(sandbox.run_code("%%bash\necho $V", envs={"V": "x y"}).logs.stdout)

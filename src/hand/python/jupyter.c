@@ -1,4 +1,5 @@
 /* The plugins jupyter (IPython cells) and agent_skills (names that cells find defined). */
+#include "base/clock.h"
 #include "hand/embedded.h"
 #include "hand/plugin.h"
 #include "hand/python/exports.h"
@@ -8,6 +9,7 @@
 
 enum { KERNELS_MAX = 16, CONTENT_MAX = 16 << 20 };
 #define DEFAULT_SECONDS 120.0
+#define GIVE_UP_SECONDS 10.0
 
 struct jupyter {
     struct kernel_place place;
@@ -218,6 +220,7 @@ static void run_ipython(struct tn_hand *hand, const struct tn_action *a, struct 
         .code = run->code,
         .init = run->kernel_init_code ? run->kernel_init_code : "",
         .timeout = a->timeout.set && a->timeout.value > 0 ? a->timeout.value : DEFAULT_SECONDS,
+        .request = delivery->request,
     };
     struct kernel_result r;
     struct tn_error err;
@@ -374,7 +377,30 @@ static void get_cell(struct tn_http_exchange *x, void *ctx)
     lives_answer(&j->lives, x);
 }
 
+static void delete_cell(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    const char *id = tn_http_param(x, "id");
+    int64_t deadline = tn_deadline_in(GIVE_UP_SECONDS);
+    struct kernels all = {0};
+    bool found = false;
+
+    if (tn_plugin_enabled(hand, &tn_plugin_jupyter)) {
+        borrow(tn_plugin_state(hand, &tn_plugin_jupyter), &all);
+        for (size_t i = 0; i < all.count && !found; i++)
+            found = kernel_give_up(all.items[i], id, deadline);
+        give_back(&all);
+    }
+    if (!found)
+        tn_http_reply_detail(x, 404, "no such cell runs or waits");
+    else if (tn_now() >= deadline)
+        tn_http_reply_detail(x, 504, "the cell was interrupted and goes on all the same");
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
+}
+
 static const struct tn_route routes[] = {
+    {"DELETE", "/v1/cells/{id}", delete_cell, "gives the cell of that X-Request-Id up", 0},
     {"GET", "/v1/cells/{id}/output", get_cell,
      "what the cell of that X-Request-Id prints, from ?offset=, after ?wait= seconds at most", 0},
     {0},

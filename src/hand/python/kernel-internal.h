@@ -7,6 +7,8 @@
 
 struct kernel_turn {
     struct kernel_turn *next;
+    const char *request; /* of its cell, or NULL */
+    bool given_up;
 };
 
 /* Whoever has the turn may use all of it; to let others see what is below `lock`, it is changed

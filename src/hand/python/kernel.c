@@ -11,6 +11,7 @@
 #define ANSWER_SECONDS 0.9
 /* When a bridge must have ended a cell, or its kernel: its own grace and a little. */
 #define OWED_SECONDS 5.0
+#define AGAIN_SECONDS 0.2
 #define LONGEST 86400.0 /* even a cell without a limit ends */
 enum { CODE_MAX = 8 << 20, REQUEST_MAX = 96 << 20 };
 
@@ -72,16 +73,15 @@ static bool take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline
     struct timespec until = tn_timespec(deadline);
     struct kernel_turn **end = &k->turns;
 
-    *me = (struct kernel_turn){0};
     pthread_mutex_lock(&k->lock);
     while (*end)
         end = &(*end)->next;
     *end = me;
-    while (k->turns != me) {
+    while (k->turns != me && !me->given_up) {
         if (pthread_cond_timedwait(&k->changed, &k->lock, &until) == ETIMEDOUT)
             break;
     }
-    bool mine = k->turns == me;
+    bool mine = k->turns == me && !me->given_up;
     pthread_mutex_unlock(&k->lock);
     return mine;
 }
@@ -294,7 +294,7 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
 {
     int64_t deadline = tn_deadline_in(cell->timeout < LONGEST ? cell->timeout : LONGEST);
     struct tn_session *shell = kernel_shell(k);
-    struct kernel_turn me;
+    struct kernel_turn me = {.request = cell->request};
 
     *r = (struct kernel_result){.end = KERNEL_TIMEOUT, .cwd = tn_session_cwd(shell)};
     tn_session_unref(shell);
@@ -306,7 +306,8 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
     if (take_turn(k, &me, deadline))
         run_in_turn(k, cell, deadline, r);
     else
-        r->why = tn_strdup("The cell was not run: others are still running");
+        r->why = tn_strdup(me.given_up ? "The cell was not run: it was given up"
+                                       : "The cell was not run: others are still running");
     leave_turn(k, &me);
 }
 
@@ -323,7 +324,7 @@ void kernel_result_done(struct kernel_result *r)
 
 int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err)
 {
-    struct kernel_turn me;
+    struct kernel_turn me = {0};
     int r = take_turn(k, &me, deadline)
                 ? kernel_ensure(k, deadline, err)
                 : tn_fail(err, TN_E_TIMEOUT, "cells are still running in the kernel %s", k->name);
@@ -334,7 +335,7 @@ int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err)
 
 void kernel_stop(struct kernel *k)
 {
-    struct kernel_turn me;
+    struct kernel_turn me = {0};
 
     pthread_mutex_lock(&k->lock);
     k->stopped = k->bridge;
@@ -352,6 +353,38 @@ void kernel_interrupt(struct kernel *k)
     if (k->turns && k->bridge)
         bridge_interrupt(k->bridge);
     pthread_mutex_unlock(&k->lock);
+}
+
+/* With the lock. */
+static struct kernel_turn *turn_of(const struct kernel *k, const char *request)
+{
+    struct kernel_turn *t = k->turns;
+
+    while (t && (!t->request || strcmp(t->request, request) != 0))
+        t = t->next;
+    return t;
+}
+
+/* A signal that comes before the kernel has begun with the cell is lost: so it is sent again. */
+bool kernel_give_up(struct kernel *k, const char *request, int64_t deadline)
+{
+    struct kernel_turn *t;
+    bool found = false;
+
+    pthread_mutex_lock(&k->lock);
+    while ((t = turn_of(k, request)) && (!found || tn_now() < deadline)) {
+        int64_t again = tn_deadline_in(AGAIN_SECONDS);
+        struct timespec until = tn_timespec(again < deadline ? again : deadline);
+        found = t->given_up = true;
+        if (t == k->turns && k->bridge)
+            bridge_interrupt(k->bridge);
+        pthread_cond_broadcast(&k->changed);
+        while ((t = turn_of(k, request)) &&
+               pthread_cond_timedwait(&k->changed, &k->lock, &until) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return found;
 }
 
 void kernel_inspect(struct kernel *k, struct kernel_state *state)

@@ -28,8 +28,9 @@ const char *kernel_name(const struct kernel *k);
 
 struct kernel_cell {
     const char *code;
-    const char *init; /* code that a new kernel runs first; "": none */
-    double timeout;   /* seconds */
+    const char *init;    /* code that a new kernel runs first; "": none */
+    double timeout;      /* seconds */
+    const char *request; /* by which it can be given up; or NULL */
     /* Told what it prints while it runs; NULL: nobody wants to know. */
     void (*live)(const char *text, size_t n, void *ctx);
     void *ctx;
@@ -60,6 +61,9 @@ int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err);
 void kernel_stop(struct kernel *k);
 /* A cell that runs gets a KeyboardInterrupt. */
 void kernel_interrupt(struct kernel *k);
+/* The cell of that request is not run, or gets a KeyboardInterrupt, and its end is waited for.
+ * False: there is none. */
+bool kernel_give_up(struct kernel *k, const char *request, int64_t deadline);
 
 struct kernel_state {
     bool running, busy;

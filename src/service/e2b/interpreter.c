@@ -21,7 +21,7 @@ enum {
     SESSIONS_MAX = 4 << 20,
 };
 static const char prefix[] = "e2b-", usual[] = "default";
-/* Clients give up by themselves; the kernel is interrupted some time after. */
+/* Clients give up by themselves, and the cell with them. */
 #define CELL_SECONDS 3600.0
 
 /* Where it is, in the call. */
@@ -146,6 +146,17 @@ static bool hear(struct tn_http_client *hand, const char *request, uint64_t *off
     return (wait || text.len) && !(finished && strcmp(finished, "true") == 0);
 }
 
+/* Nobody waits for it any more.  A hand that has ended it by now has none of that name. */
+static void give_up_cell(struct tn_http_client *hand, const char *request)
+{
+    char target[128];
+
+    snprintf(target, sizeof target, "/v1/cells/%s", request);
+    const struct tn_http_call call = {
+        .method = "DELETE", .target = target, .deadline = tn_deadline_in(E2B_SECONDS)};
+    tn_http_client_call(hand, &call, NULL, NULL);
+}
+
 static int start_and_follow(struct cell *cell, struct tn_http_client *hand, struct teller *t)
 {
     uint64_t offset = 0;
@@ -159,6 +170,8 @@ static int start_and_follow(struct cell *cell, struct tn_http_client *hand, stru
         ;
     pthread_join(thread, NULL);
     tn_http_client_cancel_by(hand, -1);
+    if (cell->status < 0)
+        give_up_cell(hand, cell->request);
     while (!t->gone && hear(hand, cell->request, &offset, 0, t)) /* what came with its end */
         ;
     if (t->line.len)
