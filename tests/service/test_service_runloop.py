@@ -1,6 +1,7 @@
 """The surface of Runloop on the wire: devboxes, executions, files, snapshots, blueprints, tunnels, without any SDK."""
 
 import json
+import re
 import threading
 import time
 
@@ -86,8 +87,10 @@ class Stream:
 
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "runloop.yaml").read_text())
-    described = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of(*(f"runloop/{name}.c" for name in TABLES))
+    described = {(m, p) for p, item in document["paths"].items() for m in item if m not in ("parameters", "servers")}
+    source = (ROOT / "src" / "service" / "runloop" / "pty.c").read_text()
+    tunnel = {(m.lower(), f"/pty/{{name}}{rest}") for m, rest in re.findall(r'^    {"([A-Z]+)", "([^"]*)", \w+},', source, re.MULTILINE)}
+    assert len(tunnel) > 2 and described == routes_of(*(f"runloop/{name}.c" for name in TABLES)) | tunnel
 
 
 # --- errors --------------------------------------------------------------------------------------
