@@ -645,6 +645,22 @@ def test_a_tunnel_of_the_older_kind(service, alice, web):
     alice.post(path(web, "/remove_tunnel")).ok()
 
 
+def test_a_tunnel_that_an_older_service_made(service, alice, web):
+    """Its create_tunnel opened all ports, and so its record has no word of them: without its port it is closed."""
+    opened = alice.post(path(web, "/enable_tunnel"), {}).ok().json
+    alice.post(path(web, "/remove_tunnel"), {"port": 8000}).ok()
+    assert served(service, opened["tunnel_key"])
+    metadata = alice.get(at(web["id"])).ok().json["metadata"]
+    assert metadata["$runloop"]["tunnel"].pop("all_ports") is True
+    alice.patch(at(web["id"]), {"metadata": metadata}).ok()
+    alice.post(path(web, "/create_tunnel"), {"port": 8001}).ok()
+    alice.post(path(web, "/remove_tunnel"), {"port": 8001}).ok()  # that has one of its own
+    assert served(service, opened["tunnel_key"])
+    alice.post(path(web, "/remove_tunnel"), {"port": 8000}).ok()
+    visit(service, opened["tunnel_key"]).ok(401)
+    assert alice.get(path(web)).ok().json["tunnel"] is None
+
+
 def test_a_tunnel_from_the_beginning(alice):
     made = create(alice, tunnel={"auth_mode": "authenticated"})
     assert made["tunnel"]["auth_mode"] == "authenticated" and made["tunnel"]["auth_token"]
