@@ -247,6 +247,10 @@ static void read_numbers(const struct tn_db_row *row, struct box *b)
     b->asleep = tn_db_int(row, 32);
     b->snapshots = tn_db_int(row, 33);
     b->stopped = tn_db_double(row, 34);
+    if (b->state == BOX_STOPPED && b->stopped <= b->started) {
+        b->stopped = wall_clock(); /* a service of before has stopped it and did not say when */
+        b->dirty = true;
+    }
 }
 
 static int read_row(const struct tn_db_row *row, void *ctx)

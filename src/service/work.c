@@ -45,7 +45,7 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
     b->state = life_table[before][event].to;
     if (b->state != BOX_STOPPED)
         b->stopped = 0;
-    else if (before != BOX_STOPPED || b->stopped <= 0)
+    else if (before != BOX_STOPPED)
         b->stopped = wall_clock();
     b->unstarted = false;
     b->cause = b->state == BOX_ERROR ? cause : CAUSE_NONE;
