@@ -325,9 +325,9 @@ def stopped_since(service, older=(), unknown=None):
         db.close()
 
 
-def test_auto_delete_counts_from_the_stop(jail_works, tmp_path):
+def test_auto_delete_counts_from_the_stop(jail_works, make_service):
     """Over the death of the service, and after an auto-stop; a start in between begins it anew, another interval counts."""
-    service = Service(tmp_path).start()
+    service = make_service().start()
     alice = service.tenant("alice")
     due, later, never, again, auto, stale = (create(alice, autoDeleteInterval=n) for n in (5, 60, -1, 5, 5, 5))
 
@@ -360,7 +360,6 @@ def test_auto_delete_counts_from_the_stop(jail_works, tmp_path):
     eventually(lambda: alice.get(f"/api/sandbox/{later['id']}").status == 404, "it is gone")
     for one in (never, again, stale):
         kill(alice, one)
-    service.finish()
 
 
 # --- ports ---------------------------------------------------------------------------------------
