@@ -176,7 +176,11 @@ static const char tcp_ports[] =
 /* box.h: one that was stopped because it could not be paused */
 static const char box_sleeps[] = "ALTER TABLE box ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;";
 
+/* box.h: since when it is stopped */
+static const char box_stops[] = "ALTER TABLE box ADD COLUMN stopped REAL NOT NULL DEFAULT 0;";
+
 const char *const tn_db_migrations[] = {
-    sandboxes,    service,     audit_notes,    leases,      leases_of_older, key_limits,
-    key_security, key_walls,   granted_rules,  key_network, box_timeouts,    recipes,
-    blobs,        blob_orders, recipe_sources, tcp_ports,   box_sleeps,      NULL};
+    sandboxes,    service,      audit_notes, leases,        leases_of_older,
+    key_limits,   key_security, key_walls,   granted_rules, key_network,
+    box_timeouts, recipes,      blobs,       blob_orders,   recipe_sources,
+    tcp_ports,    box_sleeps,   box_stops,   NULL};

@@ -60,7 +60,7 @@ struct box {
     bool unstarted;  /* nothing happened since its start failed, which left it stopped */
     bool asleep;     /* it was stopped instead of being paused: a use wakes it */
     bool gone;
-    double started, used;
+    double started, used, stopped;
     bool use_unsaved;      /* it is on the list of those used, */
     struct box *next_used; /* under used_lock */
     enum tn_blame blame;   /* of the work that failed last; its worker's */

@@ -83,7 +83,7 @@ void box_save(struct box *b)
     int64_t state = b->state, goal = b->goal, made = b->made, cause = b->cause;
     int64_t restarts = b->restarts, last = b->last_action;
     uint64_t ceiling = b->version + VERSIONS_AHEAD;
-    double started = b->started, used = b->used, timeout = b->timeout;
+    double started = b->started, used = b->used, stopped = b->stopped, timeout = b->timeout;
     int64_t asleep = b->asleep;
     b->dirty = false;
     pthread_mutex_unlock(&b->lock);
@@ -94,9 +94,10 @@ void box_save(struct box *b)
                   "UPDATE box SET state = ?2, goal = ?3, made = ?4, cause = ?5,"
                   " reason = ?6, secret = ?7, started = ?8, used = ?9,"
                   " restarts = ?10, last_action = ?11, last_action_text = ?12,"
-                  " version = ?13, timeout = ?14, asleep = ?15 WHERE id = ?1",
-                  "tiiiittddiitidi", b->names.id, state, goal, made, cause, reason, secret, started,
-                  used, restarts, last, text, (int64_t)ceiling, timeout, asleep) < 0;
+                  " version = ?13, timeout = ?14, asleep = ?15, stopped = ?16 WHERE id = ?1",
+                  "tiiiittddiitidid", b->names.id, state, goal, made, cause, reason, secret,
+                  started, used, restarts, last, text, (int64_t)ceiling, timeout, asleep,
+                  stopped) < 0;
 
     pthread_mutex_lock(&b->lock);
     if (failed)
@@ -245,6 +246,11 @@ static void read_numbers(const struct tn_db_row *row, struct box *b)
     b->timeout_how = (unsigned)tn_db_int(row, 31);
     b->asleep = tn_db_int(row, 32);
     b->snapshots = tn_db_int(row, 33);
+    b->stopped = tn_db_double(row, 34);
+    if (b->state == BOX_STOPPED && b->stopped <= b->started) {
+        b->stopped = wall_clock(); /* a service of before has stopped it and did not say when */
+        b->dirty = true;
+    }
 }
 
 static int read_row(const struct tn_db_row *row, void *ctx)
@@ -277,7 +283,7 @@ int boxes_load(struct boxes *all, struct tn_error *err)
                       " b.cause, b.restarts, b.last_action, b.version, b.created, b.started,"
                       " b.used, b.expires, b.idle_pause, b.idle_stop, b.resource_factor,"
                       " b.timeout, b.timeout_how, b.asleep,"
-                      " (SELECT count(*) FROM snapshot WHERE sandbox = b.id)"
+                      " (SELECT count(*) FROM snapshot WHERE sandbox = b.id), b.stopped"
                       " FROM box b LEFT JOIN sandbox s ON s.id = b.id ORDER BY b.created, b.id",
                       "") < 0
                ? -1

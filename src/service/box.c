@@ -362,6 +362,7 @@ void box_look(struct box *b, struct box_view *out)
     out->isolation = tn_strdup_or_null(b->isolation);
     out->started = b->started;
     out->used = b->used;
+    out->stopped = b->stopped;
     out->queue_position = b->place ? queue_position(b->place) : 0;
     out->restarts = b->restarts;
     out->usage = b->usage;

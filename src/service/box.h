@@ -73,6 +73,7 @@ struct box_view {
     enum box_cause cause;
     double created, started, used, expires; /* seconds since 1970; 0: never */
     double resource_factor, idle_pause, idle_stop;
+    double stopped;       /* since when it is, without a start in between; 0: it is not */
     double timeout;       /* seconds since 1970; 0: none */
     unsigned timeout_how; /* bits of enum box_timeout */
     bool asleep;          /* stopped, or about to be, in place of a pause: a use wakes it */
@@ -163,7 +164,7 @@ extern const char *const box_order_words[]; /* "pause", "resume", "stop", "delet
 int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
               struct tn_error *err);
 /* The order of the service itself to one that was left alone, without waiting for it: TN_E_BUSY
- * when it is in use, or was used after that time (box_view.used). */
+ * when it is in use, was used after that time (box_view.used), or another order is under way. */
 int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err);
 /* Whether its hand has said that no command goes on since it was used at that time (box_view.used);
  * if not, it is asked in the background, and the steward hears of the end of that. */

@@ -39,6 +39,8 @@ enum keep keep_verdict(const struct keep_times *t, double now, double *again)
          used + t->idle_stop, t->ephemeral ? KEEP_END : KEEP_STOP},
         {runs && t->idle_pause > 0 && (t->abilities & TN_CAN_PAUSE), used + t->idle_pause,
          KEEP_PAUSE},
+        {rests && t->state == BOX_STOPPED && t->stopped > 0 && t->clear > 0, t->stopped + t->clear,
+         KEEP_CLEAR},
     };
 
     *again = -1;

@@ -21,8 +21,8 @@ static const char *const action_words[] = {
     "run",    "run_ipython",        "read",          "write", "edit",
     "browse", "browse_interactive", "call_tool_mcp", "other", NULL};
 static const char *const start_words[] = {"cold", "warm", "failed", NULL};
-static const char *const kept_words[] = {"idle_pause", "idle_stop", "ttl", "timeout",
-                                         "oldest",     "disk",      NULL};
+static const char *const kept_words[] = {"idle_pause", "idle_stop", "stopped", "ttl",
+                                         "timeout",    "oldest",    "disk",    NULL};
 
 static const struct row {
     const char *name, *help;

@@ -66,6 +66,7 @@ static const struct {
     [KEEP_PAUSE] = {ORDER_PAUSE, "idle_pause", "a sandbox was idle: paused"},
     [KEEP_STOP] = {ORDER_STOP, "idle_stop", "a sandbox was idle: stopped"},
     [KEEP_END] = {ORDER_DELETE, "idle_stop", "an ephemeral sandbox was idle: deleted"},
+    [KEEP_CLEAR] = {ORDER_DELETE, "stopped", "a sandbox was stopped for long enough: deleted"},
     [KEEP_DELETE] = {ORDER_DELETE, "ttl", "a sandbox has reached its time to live: deleted"},
     [KEEP_PAUSE_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: paused"},
     [KEEP_STOP_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: stopped"},
@@ -122,6 +123,8 @@ static int64_t consider(struct steward *k, const char *id)
         .timeout = v.timeout,
         .timeout_how = v.timeout_how,
         .ephemeral = settings.remove == 0,
+        .stopped = v.stopped,
+        .clear = settings.remove > 0 ? 60.0 * (double)settings.remove : 0,
     };
     enum keep what = keep_verdict(&t, service_time(), &again);
     bool rests = what >= KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);

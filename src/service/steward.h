@@ -48,6 +48,7 @@ enum keep {
     KEEP_PAUSE,
     KEEP_STOP,
     KEEP_END,       /* deleted instead of stopped; like the two above, not while it is in use */
+    KEEP_CLEAR,     /* deleted since it was stopped for long enough; likewise */
     KEEP_DELETE,    /* this and what follows are done at once */
     KEEP_PAUSE_NOW, /* its time-out: in use or not */
     KEEP_STOP_NOW,
@@ -59,7 +60,8 @@ struct keep_times {
     double used, expires, idle_pause, idle_stop;
     double timeout;
     unsigned timeout_how;
-    bool ephemeral; /* it does not outlive its stop */
+    bool ephemeral;        /* it does not outlive its stop */
+    double stopped, clear; /* since when it is stopped; deleted after so many seconds; 0: never */
 };
 /* *again: in how many seconds it is worth another look; negative: not before it is nudged. */
 enum keep keep_verdict(const struct keep_times *t, double now, double *again);

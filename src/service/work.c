@@ -43,6 +43,10 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
     enum box_state before = b->state;
 
     b->state = life_table[before][event].to;
+    if (b->state != BOX_STOPPED)
+        b->stopped = 0;
+    else if (before != BOX_STOPPED)
+        b->stopped = wall_clock();
     b->unstarted = false;
     b->cause = b->state == BOX_ERROR ? cause : CAUSE_NONE;
     /* Where nobody has ordered anything that is not done yet, what is seen is how it is to be. */
@@ -466,7 +470,7 @@ static int allowed(struct box *b, enum box_order order, struct tn_error *err)
 /* Under its lock: whether it was left alone since then (NULL: nobody wants to know). */
 static int alone(const struct box *b, const double *since, struct tn_error *err)
 {
-    return since && (b->uses || b->used > *since)
+    return since && (b->uses || b->used > *since || b->state != b->goal)
                ? tn_fail(err, TN_E_BUSY, "sandbox %s is in use", b->names.id)
                : 0;
 }

@@ -357,6 +357,56 @@ def told(one):
     return one if isinstance(one, dict) else one.to_dict()
 
 
+def by_tree(sandbox, computer, title):
+    """A page, read and used by its accessibility tree alone."""
+    page = (
+        "<title>Shop</title><h1>Buy</h1><label>Name<input id=n></label><label><input type=checkbox checked>Gift</label>"
+        "<input type=submit disabled value=Never><button onclick='document.title=n.value+document.activeElement.id' id=b>Order now</button>"
+        "<button>Order later</button><details><summary>More</summary><p>deep</details>"
+    )
+    sandbox.fs.upload_file(page.encode(), "/tmp/site/shop.html")
+    computer.keyboard.hotkey("ctrl+t")
+    title("New tab")
+    computer.keyboard.type("127.0.0.1:8097/shop.html")
+    computer.keyboard.press("enter")
+    title("Shop")
+    tree = computer.accessibility
+    whole = tree.get_tree(scope="all")
+    assert whole.root.role == "document web" and whole.root.name == "Shop" and not whole.truncated, whole
+    assert tree.get_tree(max_depth=0).root.children == [] and whole.root.children
+
+    def names(node):
+        return [(node.role, node.name)] + [name for child in node.children for name in names(child)]
+
+    assert {("heading", "Buy"), ("entry", "Name"), ("button", "Order now")} <= set(names(whole.root)), names(whole.root)
+    (entry,) = tree.find_nodes(role="Entry").matches
+    assert {"focusable", "enabled", "visible"} <= set(entry.states) and entry.bounds.width > 20 and "click" in entry.actions, entry
+    (gift,) = tree.find_nodes(name="Gift", role="check box").matches
+    assert {"checked", "checkable"} <= set(gift.states)
+    (never,) = tree.find_nodes(name="Never", role="button").matches
+    assert "enabled" not in never.states and tree.find_nodes(name="Never", states=["enabled"], role="button").matches == []
+    orders = tree.find_nodes(role="button", name="Order")
+    assert [one.name for one in orders.matches] == ["Order now", "Order later"] and not orders.truncated
+    assert tree.find_nodes(role="button", name="Order", limit=1).truncated
+    assert tree.find_nodes(role="button", name="Order", name_match="exact").matches == []
+    tree.set_node_value(entry.id, 'a "quoted" name\\')
+    tree.focus_node(gift.id)
+    assert "focused" in tree.find_nodes(role="check box").matches[0].states
+    tree.invoke_node(orders.matches[0].id)
+    title('a "quoted" name\\b')
+    tree.invoke_node(gift.id, action="click")
+    assert "checked" not in tree.find_nodes(role="check box").matches[0].states
+    raises(tree.invoke_node, gift.id, "explode")
+    raises(tree.invoke_node, "99999")
+    raises(tree.invoke_node, "node:1")
+    raises(tree.set_node_value, gift.id, "x")
+    raises(tree.get_tree, "pid", 1)
+    raises(tree.find_nodes, name="(", name_match="regex")
+    raises(tree.find_nodes, states=["visible"] * 33)
+    computer.keyboard.hotkey("ctrl+w")
+    title("drag")
+
+
 def computer():
     """A page of the sandbox, seen and used with mouse and keyboard alone."""
     client = Daytona()
@@ -422,6 +472,8 @@ def computer():
         title("clicktrue")
     computer.mouse.drag(600, 100, 700, 200)
     title("drag")
+    if hasattr(computer, "accessibility"):
+        by_tree(sandbox, computer, title)
     assert computer.mouse.scroll(600, 300, "down", 3)
     title("scroll")
     computer.mouse.scroll(600, 300, "up", 30)

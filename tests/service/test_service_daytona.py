@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 import threading
 from urllib.parse import quote, urlsplit
 
@@ -307,6 +308,58 @@ def test_an_ephemeral_one_ends_instead_of_an_auto_stop(jail_works, tmp_path):
         kill(alice, other)
     finally:
         service.finish()
+
+
+def stopped_since(service, older=(), unknown=None):
+    """When each that is stopped was, by its row; those are moved ten minutes back, and of one a service of before has stopped
+    the time is older than its start (the service does not run)."""
+    db = sqlite3.connect(service.state / "tendon.db", timeout=20)
+    try:
+        for one in older:
+            db.execute("UPDATE box SET stopped = stopped - 600, started = started - 600 WHERE id = ?", (one["id"],))
+        if unknown:
+            db.execute("UPDATE box SET stopped = started - 600 WHERE id = ?", (unknown["id"],))
+        db.commit()
+        return dict(db.execute("SELECT id, stopped FROM box WHERE stopped > 0"))
+    finally:
+        db.close()
+
+
+def test_auto_delete_counts_from_the_stop(jail_works, make_service):
+    """Over the death of the service, and after an auto-stop; a start in between begins it anew, another interval counts."""
+    service = make_service().start()
+    alice = service.tenant("alice")
+    due, later, never, again, auto, stale = (create(alice, autoDeleteInterval=n) for n in (5, 60, -1, 5, 5, 5))
+
+    def is_stopped(one):
+        eventually(lambda: state(alice, one) == "stopped", "it is stopped")
+
+    for one in (due, later, never, again, stale):
+        alice.post(f"/api/sandbox/{one['id']}/stop").ok()
+        is_stopped(one)
+    alice.patch(f"/v1/sandboxes/{auto['id']}", {"idle_stop": 0.5}).ok()
+    is_stopped(auto)
+    service.restart(kill=True)
+    since = stopped_since(service)
+    assert set(since) == {one["id"] for one in (due, later, never, again, auto, stale)}
+    alice.post(f"/api/sandbox/{again['id']}/start").ok()
+    eventually(lambda: state(alice, again) == "started", "it is started")
+    service.kill()
+    assert again["id"] not in stopped_since(service, older=(due, later, never, again, auto), unknown=stale)
+    service.start()
+    for one in (due, auto):
+        eventually(lambda one=one: alice.get(f"/api/sandbox/{one['id']}").status == 404, "it is gone")
+    alice.post(f"/api/sandbox/{again['id']}/stop").ok()
+    is_stopped(again)
+    now = stopped_since(service)
+    assert now[later["id"]] == since[later["id"]] - 600 and now[again["id"]] > since[again["id"]]
+    eventually(lambda: stopped_since(service)[stale["id"]] > since[stale["id"]], "it counts from the start of the service")
+    assert all(state(alice, one) == "stopped" for one in (later, never, again, stale))
+    assert 'tendon_kept_total{why="stopped"} 2' in service.client().get("/metrics").ok().text
+    alice.post(f"/api/sandbox/{later['id']}/autodelete/9").ok()
+    eventually(lambda: alice.get(f"/api/sandbox/{later['id']}").status == 404, "it is gone")
+    for one in (never, again, stale):
+        kill(alice, one)
 
 
 # --- ports ---------------------------------------------------------------------------------------

@@ -448,6 +448,8 @@ def test_no_language_servers_and_no_desktop(toolbox):
     assert answer["code"] == "LSP_SERVER_NOT_INITIALIZED" and answer["source"] == "DAYTONA_DAEMON"
     toolbox.post("/computeruse/mouse/scroll", {"x": 1e300, "y": 0, "amount": 1e17}).ok(503)
     toolbox.get("/computeruse/mouse/position").ok(503)
+    toolbox.get("/computeruse/a11y/tree").ok(503)
+    toolbox.post("/computeruse/a11y/node/invoke", {"id": "1"}).ok(503)
     toolbox.post("/computeruse/recordings/start").ok(503)
     assert toolbox.get("/computeruse/process-status").ok().json == {"status": "inactive"}
 

@@ -142,6 +142,21 @@ def test_answer_that_cannot_be_noted(service, alice, box, name):
     assert memory(service) < max(peak, 2 * SMALL)
 
 
+def test_a_tree_that_is_none(alice, box):
+    """Its nodes are told once, and as far as they are few and near; what makes no sense is passed over."""
+    toolbox = f"/api/toolbox/{box['id']}/computeruse/a11y"
+    told = alice.get(f"{toolbox}/tree").ok().json
+    assert told["truncated"] and told["root"]["role"] == ""
+    deep, wide = told["root"]["children"]
+    levels = 0
+    while deep["children"]:
+        (deep,), levels = deep["children"], levels + 1
+    assert 100 < levels < 200
+    assert wide["bounds"] == {"x": 0, "y": 0, "width": 0, "height": 0} and 10000 < len(wide["children"]) < 20000
+    found = alice.post(f"{toolbox}/find", {"states": ["focusable"], "limit": 7}).ok().json
+    assert len(found["matches"]) == 7 and found["truncated"]
+
+
 def test_many_huge_answers_at_once(service, alice, box):
     statuses = []
 

@@ -1,6 +1,7 @@
 """The surface of Runloop on the wire: devboxes, executions, files, snapshots, blueprints, tunnels, without any SDK."""
 
 import json
+import re
 import threading
 import time
 
@@ -86,8 +87,10 @@ class Stream:
 
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "runloop.yaml").read_text())
-    described = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of(*(f"runloop/{name}.c" for name in TABLES))
+    described = {(m, p) for p, item in document["paths"].items() for m in item if m not in ("parameters", "servers")}
+    source = (ROOT / "src" / "service" / "runloop" / "pty.c").read_text()
+    tunnel = {(m.lower(), f"/pty/{{name}}{rest}") for m, rest in re.findall(r'^    {"([A-Z]+)", "([^"]*)", \w+},', source, re.MULTILINE)}
+    assert len(tunnel) > 2 and described == routes_of(*(f"runloop/{name}.c" for name in TABLES)) | tunnel
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -640,6 +643,22 @@ def test_a_tunnel_of_the_older_kind(service, alice, web):
     visit(service, key).ok(401)
     assert alice.post(path(web, "/create_tunnel"), {"port": 8000}).ok().json["url"] != tunnel["url"]
     alice.post(path(web, "/remove_tunnel")).ok()
+
+
+def test_a_tunnel_that_an_older_service_made(service, alice, web):
+    """Its create_tunnel opened all ports, and so its record has no word of them: without its port it is closed."""
+    opened = alice.post(path(web, "/enable_tunnel"), {}).ok().json
+    alice.post(path(web, "/remove_tunnel"), {"port": 8000}).ok()
+    assert served(service, opened["tunnel_key"])
+    metadata = alice.get(at(web["id"])).ok().json["metadata"]
+    assert metadata["$runloop"]["tunnel"].pop("all_ports") is True
+    alice.patch(at(web["id"]), {"metadata": metadata}).ok()
+    alice.post(path(web, "/create_tunnel"), {"port": 8001}).ok()
+    alice.post(path(web, "/remove_tunnel"), {"port": 8001}).ok()  # that has one of its own
+    assert served(service, opened["tunnel_key"])
+    alice.post(path(web, "/remove_tunnel"), {"port": 8000}).ok()
+    visit(service, opened["tunnel_key"]).ok(401)
+    assert alice.get(path(web)).ok().json["tunnel"] is None
 
 
 def test_a_tunnel_from_the_beginning(alice):

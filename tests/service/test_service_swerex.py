@@ -6,9 +6,12 @@ import socket
 import subprocess
 
 import pytest
+import yaml
 
+from openapi_document import routes_of
 from peers import sdk
 from services import PATIENCE, eventually
+from trees import ROOT
 
 HERE = pathlib.Path(__file__).parent
 STORIES = ("sessions", "failures", "stubborn", "interactive", "commands", "files")
@@ -25,6 +28,12 @@ def tell(python, url, token, story, env):
     words = [python, HERE / "swerex_story.py", url, story]
     done = subprocess.run(map(str, words), env={**env, "SWEREX_TOKEN": token}, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and "\ndone\n" in done.stdout, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_every_route_is_in_the_document():
+    document = yaml.safe_load((ROOT / "docs" / "clouds" / "swe-rex.yaml").read_text())
+    described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
+    assert described == routes_of(*(f"swerex/{name}.c" for name in ("swerex", "session", "execute", "files")))
 
 
 def test_installed():

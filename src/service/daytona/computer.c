@@ -67,10 +67,10 @@ static void reply_processes(struct daytona_call *c, bool running)
     tn_http_reply_json(c->x, 200, &json);
 }
 
-/* What keys of a page do not do, as an action. */
-static int perform(struct daytona_call *c, const char *calls, struct tn_error *err)
+int daytona_browse(struct daytona_call *c, const char *calls, bool nodes, struct tn_json **told,
+                   struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(DAYTONA_BODY_MAX * 12);
     tn_autobuf struct tn_buf answer = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
     const struct act_how how = {.request = request_id(c->x), .watch = tn_http_fd(c->x)};
     struct act_news news = {0};
@@ -79,11 +79,26 @@ static int perform(struct daytona_call *c, const char *calls, struct tn_error *e
     tn_buf_puts(&body, "{\"action\":{\"action\":\"browse_interactive\",\"timeout\":30,\"args\":"
                        "{\"browser_actions\":");
     tn_jw_str(&w, calls);
-    tn_buf_puts(&body, "}}}");
+    tn_buf_printf(&body, ",\"return_axtree\":%s}}}", nodes ? "true" : "false");
     int status = act(c->b, caller_of(c->x), tn_buf_str(&body), body.len, &how, &news, &answer, err);
-    if (status < 0 || status == 200)
-        return status < 0 ? -1 : 0;
+    if (status < 0)
+        return -1;
+    if (status == 200)
+        return told ? hold_json(c->x, &answer, told, err) : 0;
     return tn_fail(err, TN_E_CONFLICT, "this waits for somebody's confirmation");
+}
+
+/* What keys of a page do not do, as an action. */
+static int perform(struct daytona_call *c, const char *calls, struct tn_error *err)
+{
+    return daytona_browse(c, calls, false, NULL, err);
+}
+
+int daytona_needs_desktop(struct daytona_call *c)
+{
+    tn_autojson struct tn_json *place = NULL;
+
+    return ask_json(c, "POST", INPUT, NULL, &place);
 }
 
 /* A page that nobody has used yet is the one with the field; where no action may open that, it is
@@ -489,7 +504,6 @@ static bool shortcut(struct inputs *in, const char *key)
                 {1, "ArrowLeft", "go_back()"},
                 {1, "ArrowRight", "go_forward()"},
                 {2, "l", ADDRESS}};
-    tn_autojson struct tn_json *place = NULL;
     struct tn_error err = {0};
     size_t i = 0;
 
@@ -498,7 +512,7 @@ static bool shortcut(struct inputs *in, const char *key)
         i++;
     if (i == TN_COUNT(rows))
         return false;
-    if (ask_json(in->c, "POST", INPUT, NULL, &place)) /* it runs */
+    if (daytona_needs_desktop(in->c))
         return true;
     if (perform(in->c, rows[i].calls, &err))
         reply_error(in->c->x, &err);

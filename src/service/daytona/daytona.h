@@ -140,19 +140,29 @@ struct daytona_row {
     daytona_call_fn call;
     const char *words; /* git.c: of the program; lsp.c: the method */
 };
-extern const struct daytona_row daytona_files_rows[];       /* files.c; ends with {0} */
-extern const struct daytona_row daytona_process_rows[];     /* process.c */
-extern const struct daytona_row daytona_session_rows[];     /* session.c */
-extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
-extern const struct daytona_row daytona_git_rows[];         /* git.c */
-extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
-extern const struct daytona_row daytona_lsp_rows[];         /* lsp.c */
-extern const struct daytona_row daytona_computer_rows[];    /* computer.c */
+extern const struct daytona_row daytona_files_rows[];         /* files.c; ends with {0} */
+extern const struct daytona_row daytona_process_rows[];       /* process.c */
+extern const struct daytona_row daytona_session_rows[];       /* session.c */
+extern const struct daytona_row daytona_pty_rows[];           /* pty.c */
+extern const struct daytona_row daytona_git_rows[];           /* git.c */
+extern const struct daytona_row daytona_interpreter_rows[];   /* interpreter.c */
+extern const struct daytona_row daytona_lsp_rows[];           /* lsp.c */
+extern const struct daytona_row daytona_computer_rows[];      /* computer.c */
+extern const struct daytona_row daytona_accessibility_rows[]; /* accessibility.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
 /* The path that a parameter of the query names, absolute; on the heap.  NULL: answered. */
 char *daytona_query_path(struct daytona_call *c, const char *name);
+
+/* --- the browser as a desktop (computer.c) ----------------------------------------------------- */
+
+/* -1: answered, because none runs. */
+int daytona_needs_desktop(struct daytona_call *c);
+/* Calls of the browser (docs/browser.md), as an action; nodes: with its accessibility tree.  The
+ * observation is the caller's to free; told may be NULL. */
+int daytona_browse(struct daytona_call *c, const char *calls, bool nodes, struct tn_json **told,
+                   struct tn_error *err);
 
 /* --- programs (process.c) --------------------------------------------------------------------- */
 

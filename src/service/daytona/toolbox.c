@@ -49,10 +49,16 @@ static const struct daytona_row small_rows[] = {
 
 /* --- which call ------------------------------------------------------------------------------ */
 
-static const struct daytona_row *const tables[] = {
-    small_rows,           daytona_files_rows, daytona_process_rows,     daytona_session_rows,
-    daytona_pty_rows,     daytona_git_rows,   daytona_interpreter_rows, daytona_lsp_rows,
-    daytona_computer_rows};
+static const struct daytona_row *const tables[] = {small_rows,
+                                                   daytona_files_rows,
+                                                   daytona_process_rows,
+                                                   daytona_session_rows,
+                                                   daytona_pty_rows,
+                                                   daytona_git_rows,
+                                                   daytona_interpreter_rows,
+                                                   daytona_lsp_rows,
+                                                   daytona_computer_rows,
+                                                   daytona_accessibility_rows};
 
 /* Whether the path is that of the row; what stars stand for goes into words. */
 static bool fits(const char *pattern, const char *path, char *words[2])

@@ -18,7 +18,7 @@ char *runloop_new_tunnel(const struct tn_json *wish)
 
     /* What is not known is not open. */
     return tn_asprintf("{\"auth_mode\":\"%s\",\"create_time_ms\":%lld,\"http_keep_alive\":%s,"
-                       "\"wake_on_http\":%s}",
+                       "\"wake_on_http\":%s,\"all_ports\":true}",
                        strcmp(mode, "open") == 0 ? "open" : "authenticated",
                        (long long)(service_time() * 1000),
                        tn_json_bool(tn_json_get(wish, "http_keep_alive"), true) ? "true" : "false",
@@ -206,19 +206,29 @@ static void post_create(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+/* A tunnel that create_tunnel may have opened, before there were tunnels to one port. */
+static bool is_of_before(const struct box_view *v, int port)
+{
+    const struct tn_json *record = tn_json_get(runloop_record(v), "tunnel");
+
+    return record && !tn_json_get(record, "all_ports") && !port_made(v, port);
+}
+
 /* Of older clients that to one port; else all. */
 static void post_remove(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = runloop_box(x, ctx, SCOPE_USE, RUNLOOP_DEVBOX, NULL);
     tn_autojson struct tn_json *body = NULL;
+    autoview struct box_view v = {0};
     struct tn_error err = {0};
 
     if (!b || surface_body(x, RUNLOOP_BODY_MAX, &body))
         return;
+    box_look(b, &v);
     int64_t port = tn_json_int(tn_json_get(body, "port"), 0);
-    bool one = port >= 1 && port <= 65535;
+    bool one = port >= 1 && port <= 65535, all = !one || is_of_before(&v, (int)port);
     if (note_port(b, caller_of(x), one ? (int)port : 0, false, &err) ||
-        (!one && runloop_note(b, caller_of(x), "tunnel", NULL, &err)))
+        (all && runloop_note(b, caller_of(x), "tunnel", NULL, &err)))
         reply_error(x, &err);
     else
         runloop_reply_nothing(x);

@@ -487,6 +487,7 @@ static void test_leases_of_the_version_before(void **state)
                                        "ALTER TABLE box DROP COLUMN timeout",
                                        "ALTER TABLE box DROP COLUMN timeout_how",
                                        "ALTER TABLE box DROP COLUMN asleep",
+                                       "ALTER TABLE box DROP COLUMN stopped",
                                        "DROP TRIGGER recipe_box_gone",
                                        "DROP TABLE recipe",
                                        "DROP TABLE recipe_tag",
