@@ -3,6 +3,8 @@
  * The request's thread follows what a cell prints (/v1/cells of the hand) while another one waits
  * for the observation.  A context is a session of the hand: a kernel of its name begins in its
  * directory and ends with it. */
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@ enum {
     NAME_SIZE = 64,
     LINE_MAX_BYTES = 32 << 20,
     LIVE_WAIT = 20, /* seconds that the hand may keep a question for more */
+    AGAIN_MS = 200,
     SESSIONS_MAX = 4 << 20,
 };
 static const char prefix[] = "e2b-", usual[] = "default";
@@ -146,32 +149,50 @@ static bool hear(struct tn_http_client *hand, const char *request, uint64_t *off
     return (wait || text.len) && !(finished && strcmp(finished, "true") == 0);
 }
 
-/* Nobody waits for it any more.  A hand that has ended it by now has none of that name. */
-static void give_up_cell(struct tn_http_client *hand, const char *request)
+/* Readable when the cell has ended, or the client has gone. */
+static int either(const struct cell *cell)
 {
+    struct epoll_event ended = {.events = EPOLLIN}, gone = {.events = EPOLLRDHUP};
+    tn_autofd int fd = epoll_create1(EPOLL_CLOEXEC);
+
+    return epoll_ctl(fd, EPOLL_CTL_ADD, cell->ended, &ended) ||
+                   epoll_ctl(fd, EPOLL_CTL_ADD, tn_http_fd(cell->c->x), &gone)
+               ? -1
+               : TN_TAKE_FD(fd);
+}
+
+/* Until it has ended, whatever it is at: on its way to the hand, in line there, or running. */
+static void give_up_cell(const struct cell *cell, struct tn_http_client *hand)
+{
+    struct pollfd ended = {.fd = cell->ended, .events = POLLIN};
     char target[128];
 
-    snprintf(target, sizeof target, "/v1/cells/%s", request);
-    const struct tn_http_call call = {
-        .method = "DELETE", .target = target, .deadline = tn_deadline_in(E2B_SECONDS)};
-    tn_http_client_call(hand, &call, NULL, NULL);
+    snprintf(target, sizeof target, "/v1/cells/%s", cell->request);
+    while (poll(&ended, 1, 0) == 0) {
+        const struct tn_http_call call = {
+            .method = "DELETE", .target = target, .deadline = tn_deadline_in(E2B_SECONDS)};
+        tn_http_client_call(hand, &call, NULL, NULL);
+        poll(&ended, 1, AGAIN_MS);
+    }
 }
 
 static int start_and_follow(struct cell *cell, struct tn_http_client *hand, struct teller *t)
 {
+    tn_autofd int over = either(cell);
     uint64_t offset = 0;
     pthread_t thread;
 
     hear(hand, cell->request, &offset, 0, t); /* so that the hand keeps it */
-    if (tn_thread_start(&thread, carry_out, cell))
-        return tn_fail(&cell->err, TN_E_BUSY, "no thread for the cell");
-    tn_http_client_cancel_by(hand, cell->ended);
+    if (over < 0 || tn_thread_start(&thread, carry_out, cell))
+        return tn_fail(&cell->err, TN_E_BUSY, "no thread or descriptor for the cell");
+    tn_http_client_cancel_by(hand, over);
     while (!t->gone && hear(hand, cell->request, &offset, LIVE_WAIT, t))
         ;
-    pthread_join(thread, NULL);
     tn_http_client_cancel_by(hand, -1);
-    if (cell->status < 0)
-        give_up_cell(hand, cell->request);
+    t->gone = t->gone || poll(&(struct pollfd){.fd = tn_http_fd(t->x), .events = POLLRDHUP}, 1, 0);
+    if (t->gone)
+        give_up_cell(cell, hand);
+    pthread_join(thread, NULL);
     while (!t->gone && hear(hand, cell->request, &offset, 0, t)) /* what came with its end */
         ;
     if (t->line.len)

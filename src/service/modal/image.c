@@ -29,8 +29,8 @@ void modal_image_done(struct modal_image *i)
 
 /* --- ids ------------------------------------------------------------------------------------- */
 
-/* "im-" and the id of a box, or the recipe in hexadecimal digits: of a name, or of "#" and the id of
- * a box to which ENV and WORKDIR add something. */
+/* "im-" and the id of a box, or the recipe in hexadecimal digits: of a name, or of "#" and the id
+ * of a box to which ENV and WORKDIR add something. */
 static char *spell(const char *from, const struct box *box, const char *recipe)
 {
     tn_autofree char *text =
