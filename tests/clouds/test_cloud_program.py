@@ -285,6 +285,7 @@ def test_doctor(tendon):
     assert refused.returncode and "does not accept the key" in refused.stdout
     missing = tendon("doctor", "--runtime", cloud.name, env={cloud.variable: ""})
     assert missing.returncode and f"there is no key for {cloud.who}" in missing.stdout
+    assert tendon("new", env={cloud.variable: ""}).stderr.startswith(f"tendon: {cloud.name}: there is no key for {cloud.who}")
 
 
 def test_doctor_tells_of_clock_and_quota(cloud, tendon, vendor):

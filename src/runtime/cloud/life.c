@@ -75,7 +75,7 @@ int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, vo
         return 0;
     cloud_close(c);
     *engine = NULL;
-    return tn_error_context(err, "%s", vendor->name);
+    return -1;
 }
 
 void cloud_close(void *engine)
