@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "runtime/backend.h"
+#include "runtime/volume.h"
 #include "web/web.h"
 
 #define CLOUD_MARK_STATE "tendon.state"
@@ -126,13 +127,45 @@ struct cloud_run {
 };
 
 struct cloud;
+struct cloud_vendor;
 typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
 /* What fn returned. */
 int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx);
 
+/* --- volumes of the vendor (extras.c) --------------------------------------------------------- */
+
+/* How a vendor mounts volumes of its own. */
+struct cloud_disks {
+    bool read_only, below; /* it can mount one so, and a directory of one */
+    /* What a wish calls the one of that name, on the heap; it is made if it is missing and the
+     * vendor's own clients do so.  NULL: a wish has the name. */
+    char *(*find)(const struct cloud *c, const char *name, int cancel, int64_t deadline,
+                  struct tn_error *err);
+    const char *list, *which, *inside, *directory; /* members of a wish that is JSON */
+};
+struct cloud_mount {
+    struct tn_volume of;
+    char *which;
+};
+/* What a sandbox is made with that is found at the vendor before. */
+struct cloud_extras {
+    struct cloud_mount *mounts;
+    size_t mount_count;
+};
+void cloud_extras_done(struct cloud_extras *e);
+#define autocloudextras TN_CLEANUP(cloud_extras_done)
+/* Whether the vendor has what the spec names; asks nobody. */
+int cloud_extras_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
+                       struct tn_error *err);
+int cloud_extras_find(const struct cloud *c, const struct tn_subject *s, struct cloud_extras *out,
+                      int64_t deadline, struct tn_error *err);
+/* Members of a wish that is JSON. */
+void cloud_put_extras(const struct cloud *c, const struct cloud_extras *e, struct tn_jw *w);
+
 /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
-typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                          int64_t deadline, struct tn_error *err);
+typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s,
+                          const struct cloud_extras *e, struct cloud_view *out, int64_t deadline,
+                          struct tn_error *err);
 /* How it is, with its tokens; one that is not there is fine. */
 typedef int cloud_look_fn(const struct cloud *c, const char *id, struct cloud_view *out,
                           int64_t deadline, struct tn_error *err);
@@ -232,8 +265,9 @@ struct cloud_vendor {
     void (*close)(struct cloud *c); /* what open has made, but for the line */
     /* Changes nothing, and shows whether the key is good. */
     const struct tn_web_call *harmless;
-    /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
-    const char *const *limits;
+    /* What of a spec it can keep and others cannot ("memory"); ends with NULL.  NULL: nothing. */
+    const char *const *keeps;
+    const struct cloud_disks *disks; /* where it keeps "volumes" */
     /* What else it cannot keep; NULL: nothing. */
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
     /* By goal: why it cannot go there, or NULL.  NULL: it can. */

@@ -164,8 +164,7 @@ void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct
 
 #define SIZE "sizes are those of the template"
 static const struct tn_spec_bar barred[] = {
-    {"volumes",
-     "directories of this machine are not there, and none of the vendor's own is asked for"},
+    {"volumes", "directories of this machine are not there, and the vendor has no volumes"},
     {"devices", "it has none of this machine"},
     {"gpus", "it has none of this machine"},
     {"isolation", "the vendor decides about it"},
@@ -186,13 +185,15 @@ int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, s
     tn_autojson struct tn_json *wish = NULL;
 
     if (tn_spec_tree(spec, &wish, err) < 0 ||
-        tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->limits,
-                       err) < 0)
+        tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->keeps, err) <
+            0)
         return -1;
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
         spec->network == TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: clouds are asked for none or open alone",
                        tn_networks[spec->network]);
+    if (cloud_extras_check(vendor, spec, err) < 0)
+        return -1;
     return vendor->check ? vendor->check(spec, err) : 0;
 }
 
@@ -388,20 +389,20 @@ static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, i
 }
 
 /* One whose answer was lost is looked for, and only then asked for once more. */
-static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                int64_t deadline, struct tn_error *err)
+static int make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                struct cloud_view *v, int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
 
     if (find_marked(c, s->id, v, deadline, err) < 0)
         return -1;
-    if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
+    if (v->known || c->vendor->make(c, s, e, v, deadline, &why) == 0)
         return 0;
     if (!cloud_is_lost(&why))
         return cloud_fail(err, &why);
     if (seek(c, s->id, v, deadline))
         return 0;
-    if (tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
+    if (tn_now() < deadline && c->vendor->make(c, s, e, v, deadline, &why) == 0) {
         struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
@@ -412,8 +413,9 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
 
 /* From what has the hand, as long as the vendor knows that; else from an image that may have to be
  * built. */
-static int make_of(const struct cloud *c, const struct tn_subject *s, struct cloud_cache *cache,
-                   struct cloud_view *v, int64_t deadline, struct tn_error *err)
+static int make_of(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                   struct cloud_cache *cache, struct cloud_view *v, int64_t deadline,
+                   struct tn_error *err)
 {
     struct tn_spec spec = *s->spec;
     struct tn_subject other = *s;
@@ -422,7 +424,7 @@ static int make_of(const struct cloud *c, const struct tn_subject *s, struct clo
     other.spec = &spec;
     if (*cache->image) {
         spec.image = cache->image;
-        if (make(c, &other, v, deadline, err) == 0)
+        if (make(c, &other, e, v, deadline, err) == 0)
             return 0;
         if (err->code != TN_E_NOT_FOUND && err->code != TN_E_INVALID && err->code != TN_E_DENIED)
             return -1;
@@ -431,21 +433,23 @@ static int make_of(const struct cloud *c, const struct tn_subject *s, struct clo
     if (cloud_have_image(c, s, built, deadline, err) < 0)
         return -1;
     spec.image = *built ? built : s->spec->image;
-    return make(c, &other, v, deadline, err);
+    return make(c, &other, e, v, deadline, err);
 }
 
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err)
 {
     const struct cloud *c = engine;
+    autocloudextras struct cloud_extras extras = {0};
     autocloudview struct cloud_view view = {0};
     struct cloud_cache cache;
     struct tn_error why = {0};
 
-    if (cloud_check(c->vendor, s->spec, err) < 0)
+    if (cloud_check(c->vendor, s->spec, err) < 0 ||
+        cloud_extras_find(c, s, &extras, deadline, err) < 0)
         return -1;
     cloud_cache_find(c, s->spec, &cache);
-    if (make_of(c, s, &cache, &view, deadline, &why) < 0) {
+    if (make_of(c, s, &extras, &cache, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
         return cloud_fail(err, &why);
     }

@@ -37,7 +37,8 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
+static void put_wish(const struct cloud *c, const struct tn_subject *s,
+                     const struct cloud_extras *e, struct tn_jw *w)
 {
     tn_jw_object(w);
     tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : c->usual);
@@ -52,6 +53,7 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
         tn_jw_kbool(w, "allowPublicTraffic", false);
         tn_jw_object_end(w);
     }
+    cloud_put_extras(c, e, w);
     cloud_put_marks(c, s, "metadata", w);
     tn_jw_object_end(w);
 }
@@ -64,8 +66,8 @@ static void debug_view(const struct tn_subject *s, struct cloud_view *out)
                                .own = s ? tn_strdup(s->id) : NULL};
 }
 
-int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-             int64_t deadline, struct tn_error *err)
+int e2b_make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+             struct cloud_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
@@ -76,7 +78,7 @@ int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_vie
         debug_view(s, out);
         return 0;
     }
-    put_wish(c, s, &w);
+    put_wish(c, s, e, &w);
     if (cloud_ask_for(c, s, "/sandboxes", "Idempotency-Key: tendon-", &body, &tree, deadline, err) <
         0)
         return -1;
