@@ -88,9 +88,10 @@ void cloud_cache_find(const struct cloud *c, const struct tn_spec *spec, struct 
     struct tn_limits sizes;
 
     *out = (struct cloud_cache){0};
-    /* What a snapshot keeps of the volumes of its sandbox is the vendor's secret. */
-    if (!c->usual || c->unmarked || spec->volumes.count || !c->host->config->tendon.cache_hand ||
-        tn_spec_limits(spec, &sizes, NULL) < 0 || prefixes(c, hand, ours, NULL) < 0)
+    /* What a snapshot keeps of the volumes and the rules of its sandbox is the vendor's secret. */
+    if (!c->usual || c->unmarked || spec->volumes.count || spec->allow.count ||
+        !c->host->config->tendon.cache_hand || tn_spec_limits(spec, &sizes, NULL) < 0 ||
+        prefixes(c, hand, ours, NULL) < 0)
         return;
     if (c->vendor->shelf && c->vendor->shelf->sized &&
         (sizes.cpus > 0 || sizes.memory || sizes.disk))

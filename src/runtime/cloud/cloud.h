@@ -132,7 +132,7 @@ typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
 /* What fn returned. */
 int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx);
 
-/* --- volumes of the vendor (extras.c) --------------------------------------------------------- */
+/* --- volumes and rules of the vendor (extras.c) ----------------------------------------------- */
 
 /* How a vendor mounts volumes of its own. */
 struct cloud_disks {
@@ -147,20 +147,23 @@ struct cloud_mount {
     struct tn_volume of;
     char *which;
 };
-/* What a sandbox is made with that is found at the vendor before. */
+/* What a sandbox is made with that vendors have each in their own way. */
 struct cloud_extras {
     struct cloud_mount *mounts;
     size_t mount_count;
+    bool fenced;                    /* it reaches these alone */
+    struct tn_str_list nets, names; /* "10.0.0.0/8"; "example.com", "*.example.com" */
 };
 void cloud_extras_done(struct cloud_extras *e);
 #define autocloudextras TN_CLEANUP(cloud_extras_done)
-/* Whether the vendor has what the spec names; asks nobody. */
-int cloud_extras_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
-                       struct tn_error *err);
+/* What the spec says, if the vendor has that; asks nobody. */
+int cloud_extras_read(const struct cloud_vendor *vendor, const struct tn_spec *spec,
+                      struct cloud_extras *out, struct tn_error *err);
+/* The same, with its volumes found. */
 int cloud_extras_find(const struct cloud *c, const struct tn_subject *s, struct cloud_extras *out,
                       int64_t deadline, struct tn_error *err);
-/* Members of a wish that is JSON. */
-void cloud_put_extras(const struct cloud *c, const struct cloud_extras *e, struct tn_jw *w);
+/* Mounts, as members of a wish that is JSON. */
+void cloud_put_mounts(const struct cloud *c, const struct cloud_extras *e, struct tn_jw *w);
 
 /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
 typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s,
@@ -268,6 +271,7 @@ struct cloud_vendor {
     /* What of a spec it can keep and others cannot ("memory"); ends with NULL.  NULL: nothing. */
     const char *const *keeps;
     const struct cloud_disks *disks; /* where it keeps "volumes" */
+    bool fences;                     /* it keeps rules of nets and names, where it keeps "allow" */
     /* What else it cannot keep; NULL: nothing. */
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
     /* By goal: why it cannot go there, or NULL.  NULL: it can. */

@@ -183,16 +183,18 @@ static const struct tn_spec_bar barred[] = {
 int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, struct tn_error *err)
 {
     tn_autojson struct tn_json *wish = NULL;
+    autocloudextras struct cloud_extras extras = {0};
 
     if (tn_spec_tree(spec, &wish, err) < 0 ||
         tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->keeps, err) <
             0)
         return -1;
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
-        spec->network == TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: clouds are asked for none or open alone",
-                       tn_networks[spec->network]);
-    if (cloud_extras_check(vendor, spec, err) < 0)
+        (spec->network == TN_NETWORK_ALLOW && !vendor->fences))
+        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: %s is asked for %s alone",
+                       tn_networks[spec->network], vendor->who,
+                       vendor->fences ? "none, open or allow" : "none or open");
+    if (cloud_extras_read(vendor, spec, &extras, err) < 0)
         return -1;
     return vendor->check ? vendor->check(spec, err) : 0;
 }
@@ -293,15 +295,20 @@ static char *ref_of(const struct cloud *c, const char *id, bool stopped)
     return tn_buf_take(&out);
 }
 
-static void fill_place(const struct cloud *c, struct cloud_view *v, char *address,
-                       struct tn_place *place)
+static void fill_place(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                       char *address, struct tn_place *place)
 {
+    int network = s->spec->network;
+
     *place = (struct tn_place){.status = v->known ? v->status : TN_STATUS_MISSING};
     if (!v->known)
         return;
     place->ref = ref_of(c, v->id, v->status == TN_STATUS_STOPPED);
     place->reason = TN_TAKE_PTR(v->reason);
-    place->isolation = tn_asprintf("{\"cloud\": \"%s\"}", c->vendor->name);
+    place->isolation = network != TN_NETWORK_NONE && network != TN_NETWORK_ALLOW
+                           ? tn_asprintf("{\"cloud\": \"%s\"}", c->vendor->name)
+                           : tn_asprintf("{\"cloud\": \"%s\", \"network\": \"%s, kept by %s\"}",
+                                         c->vendor->name, tn_networks[network], c->vendor->who);
     place->address = address;
 }
 
@@ -350,7 +357,7 @@ static int settle(const struct cloud *c, const struct tn_subject *s, struct clou
         return -1;
     /* Whoever makes or wakes it wants it, for as long as that process lives. */
     cloud_keep_add(c->keep, s->id, v->id, false);
-    fill_place(c, v, TN_TAKE_PTR(address), place);
+    fill_place(c, s, v, TN_TAKE_PTR(address), place);
     return 0;
 }
 
@@ -481,7 +488,7 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
                         : NULL;
     if (why.code && !view.reason)
         view.reason = tn_strdup(why.text);
-    fill_place(c, &view, address, place);
+    fill_place(c, s, &view, address, place);
     return 0;
 }
 
@@ -554,7 +561,7 @@ static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal
     cloud_keep_drop(c->keep, s->id, false);
     if (view.status != goals[goal] && order(c, goal, &view, deadline, err) < 0)
         return -1;
-    fill_place(c, &view, NULL, place);
+    fill_place(c, s, &view, NULL, place);
     return 0;
 }
 

@@ -88,6 +88,7 @@ static char *find_volume(const struct cloud *c, const char *name, int cancel, in
     tn_jw_object_end(&w);
     struct cloud_call call = cloud_post("/volumes", &body);
     call.web.cancel = cancel;
+    call.hurried = true; /* one more than an account may have is 429, too */
     for (int ms = 0;;) {
         if (look_volume(c, name, cancel, &id, deadline, &why) == 0 && id)
             return id;
@@ -169,7 +170,7 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, const str
     tn_jw_kint(w, "autoStopInterval", never ? 0 : config->daytona.auto_stop);
     /* What has an owner ends some day, whoever is left to see to that. */
     tn_jw_kint(w, "autoDeleteInterval", s->owner.pid ? OWNED_MINUTES : -1);
-    cloud_put_extras(c, e, w);
+    cloud_put_mounts(c, e, w);
     cloud_put_marks(c, s, "labels", w);
     if (put_sizes(s->spec, w, err) < 0)
         return -1;

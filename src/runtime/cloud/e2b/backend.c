@@ -69,7 +69,7 @@ static const struct cloud_shelf shelf = {
 };
 
 static const struct cloud_disks disks = {.list = "volumeMounts", .which = "name", .inside = "path"};
-static const char *const keeps[] = {"volumes", NULL};
+static const char *const keeps[] = {"volumes", "allow", NULL};
 static const struct cloud_vendor vendor = {
     .name = "e2b",
     .who = "E2B",
@@ -79,6 +79,7 @@ static const struct cloud_vendor vendor = {
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/v2/sandboxes?limit=1"},
     .keeps = keeps,
+    .fences = true,
     .disks = &disks,
     .make = e2b_make,
     .look = e2b_look,

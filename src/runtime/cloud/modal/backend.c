@@ -86,7 +86,8 @@ static int check_rest(const struct tn_spec *spec, struct tn_error *err)
 #define ENDS "a sandbox of Modal runs until it ends, and nothing of it is kept then"
 static const char *const cannot[TN_GOAL_GONE + 1] = {
     [TN_GOAL_PAUSED] = ENDS, [TN_GOAL_STOPPED] = ENDS};
-static const char *const keeps[] = {"volumes", "memory", "cpus", "disk", "wall_time", NULL};
+static const char *const keeps[] = {"volumes", "allow",     "memory", "cpus",
+                                    "disk",    "wall_time", NULL};
 static const struct cloud_vendor vendor = {
     .name = "modal",
     .who = "Modal",
@@ -96,6 +97,7 @@ static const struct cloud_vendor vendor = {
     .close = close_rest,
     .harmless = &modal_harmless,
     .keeps = keeps,
+    .fences = true,
     .disks = &modal_disks,
     .check = check_rest,
     .cannot = cannot,

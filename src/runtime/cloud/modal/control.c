@@ -15,7 +15,7 @@ enum {
     MIB = 1 << 20
 };
 enum { FAILED = 0, DONE = 1, TERMINATED = 3, TIMED_OUT = 4, IDLE = 7 }; /* of a result */
-enum { CREATE_IF_MISSING = 1, NETWORK_OPEN = 1 };
+enum { CREATE_IF_MISSING = 1, NETWORK_OPEN = 1, NETWORK_LISTED = 3 };
 
 /* --- the app ---------------------------------------------------------------------------------- */
 
@@ -339,7 +339,11 @@ static int make_wish(const struct cloud *c, const struct tn_subject *s,
     w->box.resources = &w->resources;
     w->box.network_access = &w->network;
     w->network.has_network_access_type = true;
-    w->network.network_access_type = NETWORK_OPEN;
+    w->network.network_access_type = e->fenced ? NETWORK_LISTED : NETWORK_OPEN;
+    w->network.n_allowed_cidrs = e->nets.count;
+    w->network.allowed_cidrs = e->nets.items;
+    w->network.n_allowed_domains = e->names.count;
+    w->network.allowed_domains = e->names.items;
     if (config->region && *config->region) {
         w->placement.n_regions = 1;
         w->placement.regions = &config->region;
