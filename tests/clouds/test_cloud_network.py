@@ -7,7 +7,7 @@ import pytest
 from cloud_worlds import CLOUDS, Modal
 
 ALL = {**CLOUDS, "modal": Modal()}
-FENCES = ("e2b", "modal")
+FENCES = ("e2b", "daytona", "modal")
 
 
 @pytest.fixture(scope="module", params=ALL)

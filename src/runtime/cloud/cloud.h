@@ -96,6 +96,7 @@ struct cloud_view {
     char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
     char *domain;         /* below which its ports have names, or NULL: the usual one */
     char *agent_url;      /* where the vendor says that the agent inside is, or NULL */
+    bool fenced;          /* it says that rules are kept */
     char *task;           /* the vendor's name of what runs inside, or NULL */
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
@@ -270,6 +271,8 @@ struct cloud_vendor {
     const struct tn_web_call *harmless;
     /* What of a spec it can keep and others cannot ("memory"); ends with NULL.  NULL: nothing. */
     const char *const *keeps;
+    bool
+        tells_fence; /* platforms that know no rules pass them by: it must say that it keeps them */
     const struct cloud_disks *disks; /* where it keeps "volumes" */
     bool fences;                     /* it keeps rules of nets and names, where it keeps "allow" */
     /* What else it cannot keep; NULL: nothing. */

@@ -460,6 +460,11 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
         return cloud_fail(err, &why);
     }
+    if (extras.fenced && c->vendor->tells_fence && !view.fenced) {
+        c->vendor->order(c, view.id, TN_GOAL_GONE, deadline, NULL);
+        return tn_fail(err, TN_E_UNSUPPORTED, "allow: this %s does not say that it keeps rules",
+                       c->line.who);
+    }
     if (is_so(&view, TN_STATUS_PAUSED) &&
         c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)
         return -1;

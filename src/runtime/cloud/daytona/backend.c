@@ -62,7 +62,7 @@ static const struct cloud_shelf shelf = {
 
 static const char *const cannot[TN_GOAL_GONE + 1] = {[TN_GOAL_PAUSED] =
                                                          "a stop is all that Daytona has"};
-static const char *const keeps[] = {"volumes", "memory", "cpus", "disk", NULL};
+static const char *const keeps[] = {"volumes", "allow", "memory", "cpus", "disk", NULL};
 static const struct cloud_vendor vendor = {
     .name = "daytona",
     .who = "Daytona",
@@ -72,6 +72,8 @@ static const struct cloud_vendor vendor = {
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/sandbox?limit=1"},
     .keeps = keeps,
+    .fences = true,
+    .tells_fence = true,
     .disks = &daytona_disks,
     .cannot = cannot,
     .make = daytona_make,

@@ -45,6 +45,8 @@ int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud
         .id = tn_strdup(id),
         .status = status_of(state),
         .reason = reason ? cloud_sentence(reason) : NULL,
+        .fenced = *tn_json_get_str(tree, "networkAllowList", "") ||
+                  *tn_json_get_str(tree, "domainAllowList", ""),
         .agent_url = toolbox && *toolbox ? cloud_base("toolboxProxyUrl", toolbox, NULL) : NULL,
     };
     cloud_read_marks(c, tn_json_get(tree, "labels"), out);
@@ -150,6 +152,16 @@ static int put_sizes(const struct tn_spec *spec, struct tn_jw *w, struct tn_erro
     return 0;
 }
 
+static void put_list(const char *member, const struct tn_str_list *list, struct tn_jw *w)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
+
+    for (size_t i = 0; i < list->count; i++)
+        tn_buf_printf(&text, "%s%s", i ? "," : "", list->items[i]);
+    if (list->count)
+        tn_jw_kstr(w, member, tn_buf_str(&text));
+}
+
 static int put_wish(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
                     struct tn_jw *w, struct tn_error *err)
 {
@@ -172,6 +184,8 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, const str
     tn_jw_kint(w, "autoDeleteInterval", s->owner.pid ? OWNED_MINUTES : -1);
     cloud_put_mounts(c, e, w);
     cloud_put_marks(c, s, "labels", w);
+    put_list("networkAllowList", &e->nets, w);
+    put_list("domainAllowList", &e->names, w);
     if (put_sizes(s->spec, w, err) < 0)
         return -1;
     tn_jw_object_end(w);
