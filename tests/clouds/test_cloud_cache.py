@@ -49,6 +49,20 @@ def test_the_second_create_uploads_nothing(tendon, service):
     assert told.startswith("<>\n") and "sesame" not in told and "private" not in told and "\nmine\n" not in told
 
 
+def test_another_network_has_another(tendon, service):
+    """What a Tendon makes of a snapshot has the network of that, whatever the wish says."""
+    if tendon.cloud.name in ("modal", "runloop"):
+        pytest.skip("it has no network none")
+    told = {}
+    for name, network in (("one", "open"), ("none", "none"), ("two", "open"), ("none2", "none")):
+        before = {box[tendon.cloud.id] for box in tendon.boxes()}
+        tendon.ok("new", "--name", name, "--network", network)
+        (box,) = {box[tendon.cloud.id] for box in tendon.boxes()} - before
+        told[name] = json.loads(service.tendon("--json", "network", box).stdout)["network"]
+    assert told["none"] == told["none2"] == "none" != told["one"] == told["two"], told
+    assert len(notes(tendon)) == 2
+
+
 def test_another_user_or_image_has_another(tendon, service):
     tendon.ok("new", "--name", "one")
     first = uploads(tendon, service)

@@ -1,8 +1,10 @@
 """The whole program with sandboxes of each cloud, from new to gc; and who is killed when."""
 
+import contextlib
 import email.utils
 import json
 import os
+import pathlib
 import shutil
 import signal
 import time
@@ -263,6 +265,37 @@ def test_a_service_that_is_killed_in_mid_create(own_service, make_tendon):
     assert len(tendon.boxes()) == 1
 
 
+def hands_with(mark):
+    """Processes of hands that a client has started inside, with that in their environment."""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            program, *args = (entry / "cmdline").read_bytes().split(b"\0")
+            if program.endswith(b"tendon-hand") and b"--key-digest" in args and mark.encode() in (entry / "environ").read_bytes():
+                yield int(entry.name)
+
+
+def test_a_hand_that_is_killed_in_mid_create(tendon):
+    """As soon as it is there: before its first answer, unless the machine is very busy."""
+    mark = f"killed-{os.urandom(8).hex()}"
+    making = tendon.start("new", "--name", "web", "--env", f"MARK={mark}")
+    deadline = time.monotonic() + 60
+    while not (hands := list(hands_with(mark))) and making.poll() is None and time.monotonic() < deadline:
+        pass
+    for pid in hands:
+        os.kill(pid, signal.SIGKILL)
+    _, told = making.communicate(timeout=30)
+    assert hands and len(tendon.boxes()) == (making.returncode == 0), told
+    if making.returncode == 0:  # it had answered before it was killed
+        tendon.ok("resume", "--quiet", "web", timeout=120)
+    else:
+        assert "hand" in told, told
+        tendon.ok("gc")
+        assert tendon.boxes() == [] and tendon.ok("ls", "-q") == ""
+        tendon.ok("new", "--name", "web")
+    assert tendon.ok("exec", "web", "echo works") == "works\n"
+    assert len(tendon.boxes()) == 1
+
+
 def test_a_hand_that_is_killed_comes_back(tendon):
     tendon.ok("new", "--name", "web")
     tendon.ok("exec", "-s", "main", "web", "echo kept >file")
@@ -285,6 +318,7 @@ def test_doctor(tendon):
     assert refused.returncode and "does not accept the key" in refused.stdout
     missing = tendon("doctor", "--runtime", cloud.name, env={cloud.variable: ""})
     assert missing.returncode and f"there is no key for {cloud.who}" in missing.stdout
+    assert tendon("new", env={cloud.variable: ""}).stderr.startswith(f"tendon: {cloud.name}: there is no key for {cloud.who}")
 
 
 def test_doctor_tells_of_clock_and_quota(cloud, tendon, vendor):

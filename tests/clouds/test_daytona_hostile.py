@@ -50,6 +50,16 @@ def test_a_create_as_the_specification_has_it(driver, vendor):
     assert f"tendon.state%22%3A%22{marks['tendon.state']}" in vendor.asked(*LIST)[0].path
 
 
+def test_a_platform_that_knows_no_rules(driver, vendor):
+    """It passes them by: what it has made has an open network, and is removed."""
+    give(vendor, state="started")
+    refusal = create(driver, network="allow", allow=["example.com", "*.example.org", "1.1.1.0/24:*"])
+    assert refusal.code == "unsupported" and "rules" in refusal.text
+    body = vendor.asked(*CREATE)[0].json
+    assert body["domainAllowList"] == "example.com,*.example.org" and body["networkAllowList"] == "1.1.1.0/24"
+    assert vendor.asked("DELETE", "/api/sandbox/abc")
+
+
 def test_an_image_instead_of_a_snapshot(driver, vendor):
     vendor.behave[CREATE] = always(400, {"statusCode": 400, "message": "Snapshot x not found"})
     driver("set", name="daytona.images", value="true")

@@ -34,6 +34,16 @@ def test_a_create_as_the_specification_has_it(driver, vendor):
     assert "metadata=tendon.state%3D" + marks["tendon.state"] in vendor.asked(*LIST)[0].path
 
 
+def test_rules_and_volumes_as_the_specification_has_them(driver, vendor):
+    """Where nobody knows the lists, nothing gets out."""
+    vendor.behave[CREATE] = always(400, {"code": 400, "message": "no such luck"})
+    create(driver, network="allow", allow=["example.com", "*.example.org", "1.1.1.0/24:*"], volumes=["data:/data"])
+    body = vendor.asked(*CREATE)[0].json
+    assert body["allow_internet_access"] is False and body["volumeMounts"] == [{"name": "data", "path": "/data"}]
+    lists = {"allowOut": ["1.1.1.0/24", "example.com", "*.example.org"], "denyOut": ["0.0.0.0/0"]}
+    assert body["network"] == {"allowPublicTraffic": False, **lists}
+
+
 def test_a_domain_that_is_none(driver, vendor):
     vendor.behave[CREATE] = always(201, {**SANDBOX, "domain": "evil.example/x?"})
     assert create(driver, timeout=30).code == "peer"

@@ -8,6 +8,7 @@ from test_cloud_program import (  # noqa: F401
     tendon,
     test_a_client_that_is_killed_in_mid_create_leaves_nothing,
     test_a_hand_that_is_killed_comes_back,
+    test_a_hand_that_is_killed_in_mid_create,
     test_a_name_outlives_the_state,
     test_a_service_that_is_killed_in_mid_create,
     test_doctor,

@@ -59,3 +59,10 @@ def test_public_ports_have_addresses(make_tendon, service):
     assert f"//8000-{box['id']}" in told and box["tunnel"]["tunnel_key"] not in told and told == tendon.ok("port", "web")
     host = told.partition("//8000-")[2].split()[0]
     assert [service.stranger(headers={"Host": f"{port}-{host}"}).get("/").status for port in (8000, 8001)] == [502, 401]
+
+
+def test_volumes_are_refused(make_tendon, service):
+    """Runloop has none."""
+    tendon = make_tendon(service)
+    assert "volumes" in tendon.fails(69, "new", "--volume", "data:/data")
+    assert tendon.boxes() == []

@@ -79,14 +79,19 @@ void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache)
 void cloud_cache_find(const struct cloud *c, const struct tn_spec *spec, struct cloud_cache *out)
 {
     const char *image = spec->image ? spec->image : c->usual, *user = spec->user ? spec->user : "";
-    tn_autofree char *made_of = tn_asprintf("%s\n%s\n%s", c->line.url, image ? image : "", user);
+    /* What a Tendon makes of a snapshot has the network of that, whatever the wish says. */
+    const char *network = spec->network == TN_NETWORK_NONE ? "\nnone" : "";
+    tn_autofree char *made_of =
+        tn_asprintf("%s\n%s\n%s%s", c->line.url, image ? image : "", user, network);
     char hand[CLOUD_CACHE_NAME], ours[CLOUD_CACHE_NAME], digest[CLOUD_DIGEST];
     struct tn_sha256 hash;
     struct tn_limits sizes;
 
     *out = (struct cloud_cache){0};
-    if (!c->usual || c->unmarked || !c->host->config->tendon.cache_hand ||
-        tn_spec_limits(spec, &sizes, NULL) < 0 || prefixes(c, hand, ours, NULL) < 0)
+    /* What a snapshot keeps of the volumes and the rules of its sandbox is the vendor's secret. */
+    if (!c->usual || c->unmarked || spec->volumes.count || spec->allow.count ||
+        !c->host->config->tendon.cache_hand || tn_spec_limits(spec, &sizes, NULL) < 0 ||
+        prefixes(c, hand, ours, NULL) < 0)
         return;
     if (c->vendor->shelf && c->vendor->shelf->sized &&
         (sizes.cpus > 0 || sizes.memory || sizes.disk))

@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "runtime/backend.h"
+#include "runtime/volume.h"
 #include "web/web.h"
 
 #define CLOUD_MARK_STATE "tendon.state"
@@ -95,6 +96,7 @@ struct cloud_view {
     char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
     char *domain;         /* below which its ports have names, or NULL: the usual one */
     char *agent_url;      /* where the vendor says that the agent inside is, or NULL */
+    bool fenced;          /* it says that rules are kept */
     char *task;           /* the vendor's name of what runs inside, or NULL */
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
@@ -126,13 +128,48 @@ struct cloud_run {
 };
 
 struct cloud;
+struct cloud_vendor;
 typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
 /* What fn returned. */
 int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx);
 
+/* --- volumes and rules of the vendor (extras.c) ----------------------------------------------- */
+
+/* How a vendor mounts volumes of its own. */
+struct cloud_disks {
+    bool read_only, below; /* it can mount one so, and a directory of one */
+    /* What a wish calls the one of that name, on the heap; it is made if it is missing and the
+     * vendor's own clients do so.  NULL: a wish has the name. */
+    char *(*find)(const struct cloud *c, const char *name, int cancel, int64_t deadline,
+                  struct tn_error *err);
+    const char *list, *which, *inside, *directory; /* members of a wish that is JSON */
+};
+struct cloud_mount {
+    struct tn_volume of;
+    char *which;
+};
+/* What a sandbox is made with that vendors have each in their own way. */
+struct cloud_extras {
+    struct cloud_mount *mounts;
+    size_t mount_count;
+    bool fenced;                    /* it reaches these alone */
+    struct tn_str_list nets, names; /* "10.0.0.0/8"; "example.com", "*.example.com" */
+};
+void cloud_extras_done(struct cloud_extras *e);
+#define autocloudextras TN_CLEANUP(cloud_extras_done)
+/* What the spec says, if the vendor has that; asks nobody. */
+int cloud_extras_read(const struct cloud_vendor *vendor, const struct tn_spec *spec,
+                      struct cloud_extras *out, struct tn_error *err);
+/* The same, with its volumes found. */
+int cloud_extras_find(const struct cloud *c, const struct tn_subject *s, struct cloud_extras *out,
+                      int64_t deadline, struct tn_error *err);
+/* Mounts, as members of a wish that is JSON. */
+void cloud_put_mounts(const struct cloud *c, const struct cloud_extras *e, struct tn_jw *w);
+
 /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
-typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                          int64_t deadline, struct tn_error *err);
+typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s,
+                          const struct cloud_extras *e, struct cloud_view *out, int64_t deadline,
+                          struct tn_error *err);
 /* How it is, with its tokens; one that is not there is fine. */
 typedef int cloud_look_fn(const struct cloud *c, const char *id, struct cloud_view *out,
                           int64_t deadline, struct tn_error *err);
@@ -232,8 +269,12 @@ struct cloud_vendor {
     void (*close)(struct cloud *c); /* what open has made, but for the line */
     /* Changes nothing, and shows whether the key is good. */
     const struct tn_web_call *harmless;
-    /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
-    const char *const *limits;
+    /* What of a spec it can keep and others cannot ("memory"); ends with NULL.  NULL: nothing. */
+    const char *const *keeps;
+    bool
+        tells_fence; /* platforms that know no rules pass them by: it must say that it keeps them */
+    const struct cloud_disks *disks; /* where it keeps "volumes" */
+    bool fences;                     /* it keeps rules of nets and names, where it keeps "allow" */
     /* What else it cannot keep; NULL: nothing. */
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
     /* By goal: why it cannot go there, or NULL.  NULL: it can. */

@@ -75,7 +75,7 @@ int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, vo
         return 0;
     cloud_close(c);
     *engine = NULL;
-    return tn_error_context(err, "%s", vendor->name);
+    return -1;
 }
 
 void cloud_close(void *engine)
@@ -164,8 +164,7 @@ void cloud_read_marks(const struct cloud *c, const struct tn_json *marks, struct
 
 #define SIZE "sizes are those of the template"
 static const struct tn_spec_bar barred[] = {
-    {"volumes",
-     "directories of this machine are not there, and none of the vendor's own is asked for"},
+    {"volumes", "directories of this machine are not there, and the vendor has no volumes"},
     {"devices", "it has none of this machine"},
     {"gpus", "it has none of this machine"},
     {"isolation", "the vendor decides about it"},
@@ -184,15 +183,19 @@ static const struct tn_spec_bar barred[] = {
 int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, struct tn_error *err)
 {
     tn_autojson struct tn_json *wish = NULL;
+    autocloudextras struct cloud_extras extras = {0};
 
     if (tn_spec_tree(spec, &wish, err) < 0 ||
-        tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->limits,
-                       err) < 0)
+        tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->keeps, err) <
+            0)
         return -1;
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
-        spec->network == TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: clouds are asked for none or open alone",
-                       tn_networks[spec->network]);
+        (spec->network == TN_NETWORK_ALLOW && !vendor->fences))
+        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: %s is asked for %s alone",
+                       tn_networks[spec->network], vendor->who,
+                       vendor->fences ? "none, open or allow" : "none or open");
+    if (cloud_extras_read(vendor, spec, &extras, err) < 0)
+        return -1;
     return vendor->check ? vendor->check(spec, err) : 0;
 }
 
@@ -292,15 +295,20 @@ static char *ref_of(const struct cloud *c, const char *id, bool stopped)
     return tn_buf_take(&out);
 }
 
-static void fill_place(const struct cloud *c, struct cloud_view *v, char *address,
-                       struct tn_place *place)
+static void fill_place(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                       char *address, struct tn_place *place)
 {
+    int network = s->spec->network;
+
     *place = (struct tn_place){.status = v->known ? v->status : TN_STATUS_MISSING};
     if (!v->known)
         return;
     place->ref = ref_of(c, v->id, v->status == TN_STATUS_STOPPED);
     place->reason = TN_TAKE_PTR(v->reason);
-    place->isolation = tn_asprintf("{\"cloud\": \"%s\"}", c->vendor->name);
+    place->isolation = network != TN_NETWORK_NONE && network != TN_NETWORK_ALLOW
+                           ? tn_asprintf("{\"cloud\": \"%s\"}", c->vendor->name)
+                           : tn_asprintf("{\"cloud\": \"%s\", \"network\": \"%s, kept by %s\"}",
+                                         c->vendor->name, tn_networks[network], c->vendor->who);
     place->address = address;
 }
 
@@ -349,7 +357,7 @@ static int settle(const struct cloud *c, const struct tn_subject *s, struct clou
         return -1;
     /* Whoever makes or wakes it wants it, for as long as that process lives. */
     cloud_keep_add(c->keep, s->id, v->id, false);
-    fill_place(c, v, TN_TAKE_PTR(address), place);
+    fill_place(c, s, v, TN_TAKE_PTR(address), place);
     return 0;
 }
 
@@ -388,20 +396,20 @@ static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, i
 }
 
 /* One whose answer was lost is looked for, and only then asked for once more. */
-static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                int64_t deadline, struct tn_error *err)
+static int make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                struct cloud_view *v, int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
 
     if (find_marked(c, s->id, v, deadline, err) < 0)
         return -1;
-    if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
+    if (v->known || c->vendor->make(c, s, e, v, deadline, &why) == 0)
         return 0;
     if (!cloud_is_lost(&why))
         return cloud_fail(err, &why);
     if (seek(c, s->id, v, deadline))
         return 0;
-    if (tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
+    if (tn_now() < deadline && c->vendor->make(c, s, e, v, deadline, &why) == 0) {
         struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
@@ -412,8 +420,9 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
 
 /* From what has the hand, as long as the vendor knows that; else from an image that may have to be
  * built. */
-static int make_of(const struct cloud *c, const struct tn_subject *s, struct cloud_cache *cache,
-                   struct cloud_view *v, int64_t deadline, struct tn_error *err)
+static int make_of(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                   struct cloud_cache *cache, struct cloud_view *v, int64_t deadline,
+                   struct tn_error *err)
 {
     struct tn_spec spec = *s->spec;
     struct tn_subject other = *s;
@@ -422,7 +431,7 @@ static int make_of(const struct cloud *c, const struct tn_subject *s, struct clo
     other.spec = &spec;
     if (*cache->image) {
         spec.image = cache->image;
-        if (make(c, &other, v, deadline, err) == 0)
+        if (make(c, &other, e, v, deadline, err) == 0)
             return 0;
         if (err->code != TN_E_NOT_FOUND && err->code != TN_E_INVALID && err->code != TN_E_DENIED)
             return -1;
@@ -431,23 +440,30 @@ static int make_of(const struct cloud *c, const struct tn_subject *s, struct clo
     if (cloud_have_image(c, s, built, deadline, err) < 0)
         return -1;
     spec.image = *built ? built : s->spec->image;
-    return make(c, &other, v, deadline, err);
+    return make(c, &other, e, v, deadline, err);
 }
 
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err)
 {
     const struct cloud *c = engine;
+    autocloudextras struct cloud_extras extras = {0};
     autocloudview struct cloud_view view = {0};
     struct cloud_cache cache;
     struct tn_error why = {0};
 
-    if (cloud_check(c->vendor, s->spec, err) < 0)
+    if (cloud_check(c->vendor, s->spec, err) < 0 ||
+        cloud_extras_find(c, s, &extras, deadline, err) < 0)
         return -1;
     cloud_cache_find(c, s->spec, &cache);
-    if (make_of(c, s, &cache, &view, deadline, &why) < 0) {
+    if (make_of(c, s, &extras, &cache, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
         return cloud_fail(err, &why);
+    }
+    if (extras.fenced && c->vendor->tells_fence && !view.fenced) {
+        c->vendor->order(c, view.id, TN_GOAL_GONE, deadline, NULL);
+        return tn_fail(err, TN_E_UNSUPPORTED, "allow: this %s does not say that it keeps rules",
+                       c->line.who);
     }
     if (is_so(&view, TN_STATUS_PAUSED) &&
         c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)
@@ -477,7 +493,7 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
                         : NULL;
     if (why.code && !view.reason)
         view.reason = tn_strdup(why.text);
-    fill_place(c, &view, address, place);
+    fill_place(c, s, &view, address, place);
     return 0;
 }
 
@@ -550,7 +566,7 @@ static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal
     cloud_keep_drop(c->keep, s->id, false);
     if (view.status != goals[goal] && order(c, goal, &view, deadline, err) < 0)
         return -1;
-    fill_place(c, &view, NULL, place);
+    fill_place(c, s, &view, NULL, place);
     return 0;
 }
 

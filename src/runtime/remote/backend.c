@@ -96,7 +96,7 @@ void remote_close(struct remote *r)
 static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
 {
     *engine = remote_open(host, tn_deadline_in(OPEN_SECONDS), err);
-    return *engine ? 0 : tn_error_context(err, "remote");
+    return *engine ? 0 : -1;
 }
 
 static void close_engine(void *engine)

@@ -1,6 +1,7 @@
 /* A sandbox as clients of Daytona see it. */
 #include <stdarg.h>
 
+#include "gate/rules.h"
 #include "service/clock.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
@@ -245,6 +246,29 @@ static void put_env(const struct tn_http_exchange *x, struct tn_jw *w, const str
     tn_jw_object_end(w);
 }
 
+/* What it may reach, as a create says that: its nets, or its names. */
+static void put_fence(struct tn_jw *w, const struct box_view *v, const char *member, bool names)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(METADATA_MAX);
+    tn_autorules struct tn_rules rules = {0};
+    char address[TN_ADDRESS_TEXT];
+
+    for (size_t i = 0; v->spec.network == TN_NETWORK_ALLOW && i < v->spec.allow.count; i++)
+        tn_rules_add(&rules, v->spec.allow.items[i], NULL);
+    for (size_t i = 0; i < rules.count; i++) {
+        const struct tn_rule *r = &rules.items[i];
+        if (names != !!r->name)
+            continue;
+        tn_buf_puts(&text, text.len ? "," : "");
+        if (names)
+            tn_buf_printf(&text, "%s%s", r->below ? "*." : "", r->name);
+        else
+            tn_buf_printf(&text, "%s/%d", tn_address_text(&r->net, address), r->bits);
+    }
+    if (text.len && tn_buf_ok(&text))
+        tn_jw_kstr(w, member, tn_buf_str(&text));
+}
+
 static void put_volumes(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_key(w, "volumes");
@@ -298,6 +322,8 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
     daytona_put_labels(w, v->metadata);
     tn_jw_kbool(w, "public", settings.public && box_service(v->box)->options->public_previews);
     tn_jw_kbool(w, "networkBlockAll", v->spec.network == TN_NETWORK_NONE);
+    put_fence(w, v, "networkAllowList", false);
+    put_fence(w, v, "domainAllowList", true);
     tn_jw_kbool(w, "kvm", false);
     tn_jw_kstr(w, "target", settings.target ? settings.target : "local");
     tn_jw_kint(w, "cpu", size.cpus);

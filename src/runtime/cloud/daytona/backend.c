@@ -62,7 +62,7 @@ static const struct cloud_shelf shelf = {
 
 static const char *const cannot[TN_GOAL_GONE + 1] = {[TN_GOAL_PAUSED] =
                                                          "a stop is all that Daytona has"};
-static const char *const limits[] = {"memory", "cpus", "disk", NULL};
+static const char *const keeps[] = {"volumes", "allow", "memory", "cpus", "disk", NULL};
 static const struct cloud_vendor vendor = {
     .name = "daytona",
     .who = "Daytona",
@@ -71,7 +71,10 @@ static const struct cloud_vendor vendor = {
     .open = open_rest,
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/sandbox?limit=1"},
-    .limits = limits,
+    .keeps = keeps,
+    .fences = true,
+    .tells_fence = true,
+    .disks = &daytona_disks,
     .cannot = cannot,
     .make = daytona_make,
     .look = daytona_look,

@@ -45,11 +45,73 @@ int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud
         .id = tn_strdup(id),
         .status = status_of(state),
         .reason = reason ? cloud_sentence(reason) : NULL,
+        .fenced = *tn_json_get_str(tree, "networkAllowList", "") ||
+                  *tn_json_get_str(tree, "domainAllowList", ""),
         .agent_url = toolbox && *toolbox ? cloud_base("toolboxProxyUrl", toolbox, NULL) : NULL,
     };
     cloud_read_marks(c, tn_json_get(tree, "labels"), out);
     return 0;
 }
+
+/* --- volumes ---------------------------------------------------------------------------------- */
+
+/* The id of one that is ready, or *id is NULL: not yet.  TN_E_NOT_FOUND: there is none. */
+static int look_volume(const struct cloud *c, const char *name, int cancel, char **id,
+                       int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/volumes/by-name/", name, "");
+    const struct cloud_call call = {.web = {.target = target, .cancel = cancel}};
+    tn_autojson struct tn_json *tree = NULL;
+
+    *id = NULL;
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+        return -1;
+    const char *state = tn_json_get_str(tree, "state", "");
+    if (strcmp(state, "creating") == 0 || strcmp(state, "pending_create") == 0)
+        return 0;
+    tn_autofree char *word = cloud_sentence(state);
+    if (strcmp(state, "ready") != 0)
+        return tn_fail(err, TN_E_CONFLICT, "it is %.40s", *word ? word : "in no state");
+    *id = cloud_token(tree, "id");
+    return *id ? 0 : tn_fail(err, TN_E_PEER, "Daytona tells of a volume without a usable id");
+}
+
+/* A create that fails may have been done by another, or its answer was lost: it is looked for. */
+static char *find_volume(const struct cloud *c, const char *name, int cancel, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(1024);
+    struct tn_jw w = tn_jw(&body);
+    struct tn_error why = {0}, refused = {0};
+    char *id;
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "name", name);
+    tn_jw_object_end(&w);
+    struct cloud_call call = cloud_post("/volumes", &body);
+    call.web.cancel = cancel;
+    call.hurried = true; /* one more than an account may have is 429, too */
+    for (int ms = 0;;) {
+        if (look_volume(c, name, cancel, &id, deadline, &why) == 0 && id)
+            return id;
+        if (why.code && (why.code != TN_E_NOT_FOUND || refused.code)) {
+            cloud_fail(err, refused.code ? &refused : &why);
+            return NULL;
+        }
+        if (why.code)
+            cloud_ask(&c->line, &call, NULL, deadline, &refused);
+        why = (struct tn_error){0};
+        if (cloud_pause(&ms, deadline, err) < 0)
+            return NULL;
+    }
+}
+
+const struct cloud_disks daytona_disks = {.below = true,
+                                          .find = find_volume,
+                                          .list = "volumes",
+                                          .which = "volumeId",
+                                          .inside = "mountPath",
+                                          .directory = "subpath"};
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
@@ -90,8 +152,18 @@ static int put_sizes(const struct tn_spec *spec, struct tn_jw *w, struct tn_erro
     return 0;
 }
 
-static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w,
-                    struct tn_error *err)
+static void put_list(const char *member, const struct tn_str_list *list, struct tn_jw *w)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
+
+    for (size_t i = 0; i < list->count; i++)
+        tn_buf_printf(&text, "%s%s", i ? "," : "", list->items[i]);
+    if (list->count)
+        tn_jw_kstr(w, member, tn_buf_str(&text));
+}
+
+static int put_wish(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                    struct tn_jw *w, struct tn_error *err)
 {
     const struct tn_config *config = c->host->config;
     const char *target =
@@ -110,15 +182,18 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn
     tn_jw_kint(w, "autoStopInterval", never ? 0 : config->daytona.auto_stop);
     /* What has an owner ends some day, whoever is left to see to that. */
     tn_jw_kint(w, "autoDeleteInterval", s->owner.pid ? OWNED_MINUTES : -1);
+    cloud_put_mounts(c, e, w);
     cloud_put_marks(c, s, "labels", w);
+    put_list("networkAllowList", &e->nets, w);
+    put_list("domainAllowList", &e->names, w);
     if (put_sizes(s->spec, w, err) < 0)
         return -1;
     tn_jw_object_end(w);
     return 0;
 }
 
-int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                 int64_t deadline, struct tn_error *err)
+int daytona_make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                 struct cloud_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
@@ -126,7 +201,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
     struct tn_error why = {0};
 
     *out = (struct cloud_view){0};
-    if (put_wish(c, s, &w, err) < 0)
+    if (put_wish(c, s, e, &w, err) < 0)
         return -1;
     if (cloud_ask_for(c, s, "/sandbox", NULL, &body, &tree, deadline, &why) == 0) {
         if (daytona_read(c, tree, out, err) < 0)

@@ -25,6 +25,7 @@ struct tn_web *daytona_web(const struct cloud *c, const char *url, struct tn_err
 /* --- control.c -------------------------------------------------------------------------------- */
 
 cloud_make_fn daytona_make;
+extern const struct cloud_disks daytona_disks;
 cloud_look_fn daytona_look;
 cloud_each_fn daytona_each;
 cloud_order_fn daytona_order;

@@ -68,6 +68,8 @@ static const struct cloud_shelf shelf = {
     .after = "",
 };
 
+static const struct cloud_disks disks = {.list = "volumeMounts", .which = "name", .inside = "path"};
+static const char *const keeps[] = {"volumes", "allow", NULL};
 static const struct cloud_vendor vendor = {
     .name = "e2b",
     .who = "E2B",
@@ -76,6 +78,9 @@ static const struct cloud_vendor vendor = {
     .open = open_rest,
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/v2/sandboxes?limit=1"},
+    .keeps = keeps,
+    .fences = true,
+    .disks = &disks,
     .make = e2b_make,
     .look = e2b_look,
     .each = e2b_each,

@@ -37,7 +37,22 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
+static void put_fence(const struct cloud_extras *e, struct tn_jw *w)
+{
+    const struct tn_str_list *const lists[] = {&e->nets, &e->names};
+
+    tn_jw_key(w, "allowOut");
+    tn_jw_array(w);
+    for (size_t i = 0; i < TN_COUNT(lists); i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            tn_jw_str(w, lists[i]->items[k]);
+    tn_jw_array_end(w);
+    tn_jw_key(w, "denyOut");
+    tn_jw_raw(w, "[\"0.0.0.0/0\"]", strlen("[\"0.0.0.0/0\"]"));
+}
+
+static void put_wish(const struct cloud *c, const struct tn_subject *s,
+                     const struct cloud_extras *e, struct tn_jw *w)
 {
     tn_jw_object(w);
     tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : c->usual);
@@ -45,13 +60,18 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
     /* What has an owner ends with it, whoever is left to see to that; what is kept rests. */
     tn_jw_kbool(w, "autoPause", s->owner.pid == 0);
     tn_jw_kbool(w, "secure", true);
-    tn_jw_kbool(w, "allow_internet_access", s->spec->network != TN_NETWORK_NONE);
-    if (!c->open_ports) {
+    /* A platform that knew no lists would let nothing out. */
+    tn_jw_kbool(w, "allow_internet_access", s->spec->network != TN_NETWORK_NONE && !e->fenced);
+    if (!c->open_ports || e->fenced) {
         tn_jw_key(w, "network");
         tn_jw_object(w);
-        tn_jw_kbool(w, "allowPublicTraffic", false);
+        if (!c->open_ports)
+            tn_jw_kbool(w, "allowPublicTraffic", false);
+        if (e->fenced)
+            put_fence(e, w);
         tn_jw_object_end(w);
     }
+    cloud_put_mounts(c, e, w);
     cloud_put_marks(c, s, "metadata", w);
     tn_jw_object_end(w);
 }
@@ -64,8 +84,8 @@ static void debug_view(const struct tn_subject *s, struct cloud_view *out)
                                .own = s ? tn_strdup(s->id) : NULL};
 }
 
-int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-             int64_t deadline, struct tn_error *err)
+int e2b_make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+             struct cloud_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
@@ -76,7 +96,7 @@ int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_vie
         debug_view(s, out);
         return 0;
     }
-    put_wish(c, s, &w);
+    put_wish(c, s, e, &w);
     if (cloud_ask_for(c, s, "/sandboxes", "Idempotency-Key: tendon-", &body, &tree, deadline, err) <
         0)
         return -1;

@@ -86,7 +86,8 @@ static int check_rest(const struct tn_spec *spec, struct tn_error *err)
 #define ENDS "a sandbox of Modal runs until it ends, and nothing of it is kept then"
 static const char *const cannot[TN_GOAL_GONE + 1] = {
     [TN_GOAL_PAUSED] = ENDS, [TN_GOAL_STOPPED] = ENDS};
-static const char *const limits[] = {"memory", "cpus", "disk", "wall_time", NULL};
+static const char *const keeps[] = {"volumes", "allow",     "memory", "cpus",
+                                    "disk",    "wall_time", NULL};
 static const struct cloud_vendor vendor = {
     .name = "modal",
     .who = "Modal",
@@ -95,7 +96,9 @@ static const struct cloud_vendor vendor = {
     .open = open_rest,
     .close = close_rest,
     .harmless = &modal_harmless,
-    .limits = limits,
+    .keeps = keeps,
+    .fences = true,
+    .disks = &modal_disks,
     .check = check_rest,
     .cannot = cannot,
     .make = modal_make,

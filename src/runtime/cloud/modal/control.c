@@ -8,13 +8,14 @@
 enum {
     MOST_PAGES = 1000,
     PORTS_MAX = 64,
+    MOUNTS_MAX = 64,
     JOINS = 6,
     JOIN_SECONDS = 55,
     TUNNEL_SECONDS = 50,
     MIB = 1 << 20
 };
 enum { FAILED = 0, DONE = 1, TERMINATED = 3, TIMED_OUT = 4, IDLE = 7 }; /* of a result */
-enum { CREATE_IF_MISSING = 1, NETWORK_OPEN = 1 };
+enum { CREATE_IF_MISSING = 1, NETWORK_OPEN = 1, NETWORK_LISTED = 3 };
 
 /* --- the app ---------------------------------------------------------------------------------- */
 
@@ -166,6 +167,32 @@ static char *have_image(const struct cloud *c, const struct tn_subject *s, char 
     return NULL;
 }
 
+/* --- volumes ---------------------------------------------------------------------------------- */
+
+static char *find_volume(const struct cloud *c, const char *name, int cancel, int64_t deadline,
+                         struct tn_error *err)
+{
+    Modal__VolumeGetOrCreateRequest in = MODAL__VOLUME_GET_OR_CREATE_REQUEST__INIT;
+    const struct modal_call call = {.method = "VolumeGetOrCreate",
+                                    .in = &in,
+                                    .out = &modal__volume_get_or_create_response__descriptor,
+                                    .cancel = cancel};
+    tn_autogrpc Modal__VolumeGetOrCreateResponse *got = NULL;
+
+    in.deployment_name = (char *)(uintptr_t)name;
+    in.environment_name = modal_of(c)->login.environment;
+    in.has_object_creation_type = true;
+    in.object_creation_type = CREATE_IF_MISSING;
+    if (modal_ask(c, &call, &got, deadline, err) < 0)
+        return NULL;
+    if (got->volume_id && cloud_is_token(got->volume_id))
+        return tn_strdup(got->volume_id);
+    tn_fail(err, TN_E_PEER, "Modal tells of a volume without a usable id");
+    return NULL;
+}
+
+const struct cloud_disks modal_disks = {.read_only = true, .below = true, .find = find_volume};
+
 /* --- tags ------------------------------------------------------------------------------------- */
 
 /* Tags of a request, which point into the tree. */
@@ -231,6 +258,7 @@ struct wish {
     Modal__SchedulerPlacement placement;
     Modal__PortSpecs ports;
     Modal__PortSpec port[PORTS_MAX], *port_list[PORTS_MAX];
+    Modal__VolumeMount mount[MOUNTS_MAX], *mount_list[MOUNTS_MAX];
 };
 
 static void add_port(struct wish *w, int64_t port)
@@ -244,6 +272,26 @@ static void add_port(struct wish *w, int64_t port)
     w->port[i].port = (uint32_t)port;
     w->port_list[i] = &w->port[i];
     w->ports.n_ports++;
+}
+
+/* What it writes is kept also if nobody asks for that. */
+static int add_mounts(struct wish *w, const struct cloud_extras *e, struct tn_error *err)
+{
+    if (e->mount_count > MOUNTS_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE, "volumes: at most %d of them", MOUNTS_MAX);
+    for (size_t i = 0; i < e->mount_count; i++) {
+        const struct cloud_mount *m = &e->mounts[i];
+        w->mount[i] = (Modal__VolumeMount)MODAL__VOLUME_MOUNT__INIT;
+        w->mount[i].volume_id = m->which;
+        w->mount[i].mount_path = m->of.inside;
+        w->mount[i].sub_path = m->of.below;
+        w->mount[i].has_allow_background_commits = w->mount[i].allow_background_commits = true;
+        w->mount[i].has_read_only = w->mount[i].read_only = m->of.read_only;
+        w->mount_list[i] = &w->mount[i];
+    }
+    w->box.volume_mounts = w->mount_list;
+    w->box.n_volume_mounts = e->mount_count;
+    return 0;
 }
 
 /* What is asked for is also what it gets at most. */
@@ -266,7 +314,8 @@ static int set_limits(struct wish *w, const struct tn_spec *spec, double timeout
     return 0;
 }
 
-static int make_wish(const struct cloud *c, const struct tn_subject *s, char *image, struct wish *w,
+static int make_wish(const struct cloud *c, const struct tn_subject *s,
+                     const struct cloud_extras *e, char *image, struct wish *w,
                      struct tn_error *err)
 {
     static char *wait[] = {(char *)"sh", (char *)"-c",
@@ -279,8 +328,10 @@ static int make_wish(const struct cloud *c, const struct tn_subject *s, char *im
                        MODAL__SCHEDULER_PLACEMENT__INIT,
                        MODAL__PORT_SPECS__INIT,
                        {},
+                       {},
+                       {},
                        {}};
-    if (set_limits(w, s->spec, config->timeout, err) < 0)
+    if (set_limits(w, s->spec, config->timeout, err) < 0 || add_mounts(w, e, err) < 0)
         return -1;
     w->box.entrypoint_args = wait;
     w->box.n_entrypoint_args = TN_COUNT(wait);
@@ -288,7 +339,11 @@ static int make_wish(const struct cloud *c, const struct tn_subject *s, char *im
     w->box.resources = &w->resources;
     w->box.network_access = &w->network;
     w->network.has_network_access_type = true;
-    w->network.network_access_type = NETWORK_OPEN;
+    w->network.network_access_type = e->fenced ? NETWORK_LISTED : NETWORK_OPEN;
+    w->network.n_allowed_cidrs = e->nets.count;
+    w->network.allowed_cidrs = e->nets.items;
+    w->network.n_allowed_domains = e->names.count;
+    w->network.allowed_domains = e->names.items;
     if (config->region && *config->region) {
         w->placement.n_regions = 1;
         w->placement.regions = &config->region;
@@ -357,8 +412,8 @@ static char *create(const struct cloud *c, const struct tn_subject *s, char *app
     return NULL;
 }
 
-int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-               int64_t deadline, struct tn_error *err)
+int modal_make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+               struct cloud_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
     TN_CLEANUP(tags_done) struct tags tags = {0};
@@ -371,7 +426,7 @@ int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_v
     tn_autofree char *app = find_app(c, true, deadline, err);
     tn_autofree char *image = app ? have_image(c, s, app, deadline, &why) : NULL;
     tn_autofree char *id = NULL;
-    if (image && make_tags(&text, &tags, &why) == 0 && make_wish(c, s, image, &wish, &why) == 0)
+    if (image && make_tags(&text, &tags, &why) == 0 && make_wish(c, s, e, image, &wish, &why) == 0)
         id = create(c, s, app, &wish, &tags, deadline, &why);
     if (!id) {
         if (why.code == TN_E_NOT_FOUND)

@@ -81,6 +81,7 @@ void modal_uuid(const unsigned char bytes[16], char out[MODAL_UUID]);
 /* --- control.c -------------------------------------------------------------------------------- */
 
 cloud_make_fn modal_make;
+extern const struct cloud_disks modal_disks;
 cloud_look_fn modal_look;
 cloud_each_fn modal_each;
 cloud_order_fn modal_order;

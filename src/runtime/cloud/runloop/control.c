@@ -226,8 +226,8 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
     tn_jw_object_end(w);
 }
 
-int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                int64_t deadline, struct tn_error *err)
+int devbox_make(const struct cloud *c, const struct tn_subject *s, const struct cloud_extras *e,
+                struct cloud_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
