@@ -38,6 +38,9 @@ class Recorder(http.server.ThreadingHTTPServer):
         self.exchanges = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def connect(self, timeout):
+        return http.client.HTTPConnection(*self.server_address, timeout=timeout)
+
     def begin(self, exchange):
         with self.lock:
             exchange["after"] = [i for i, one in enumerate(self.exchanges) if one["over"]]
@@ -209,7 +212,7 @@ class Play:
             for one, other in zip(recorded, actual):
                 self.learn(one, other)
         elif isinstance(recorded, str) and isinstance(actual, str) and recorded != actual and len(recorded) > 5:
-            self.words.setdefault(recorded, actual)  # a list may have another order
+            self.words.setdefault(recorded.strip(), actual.strip())  # a list may have another order
 
     def today(self, text):
         for word in sorted(self.words, key=len, reverse=True):
