@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 
-from conversations import Recorder
+import conversations
+import conversations_grpc
 from native import make
 from peers import sdk
 from services import Client, Service
@@ -19,7 +20,7 @@ SDKS = {"swerex": "swe-rex"}
 def record(service, name):
     vendor, story = name.split("-", 1)
     key = service.make_key(name, "--tenant", name.replace("_", ""), *(["--e2b"] if vendor == "e2b" else []))["key"]
-    recorder = Recorder(service, key)
+    recorder = (conversations_grpc if vendor == "modal" else conversations).Recorder(service, key)
     env = {**service.env, **environment(vendor, recorder.server_address[1], key)}
     words = [story]
     if vendor == "swerex":  # whose client makes no sandboxes: this one is in the recording, too

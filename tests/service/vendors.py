@@ -5,6 +5,7 @@ RECORDED = (
     "daytona-life", "daytona-files", "daytona-commands", "daytona-git", "daytona-snapshots", "daytona-images", "daytona-volumes",
     "runloop-commands", "runloop-files", "runloop-layers", "runloop-life",
     "swerex-sessions", "swerex-failures", "swerex-interactive", "swerex-commands", "swerex-files",
+    "modal-quick_start", "modal-commands", "modal-entrypoint", "modal-names", "modal-volumes",
 )
 
 
@@ -16,4 +17,5 @@ def environment(vendor, port, key):
         "daytona": {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "local"},
         "runloop": {"RUNLOOP_API_KEY": key, "RUNLOOP_BASE_URL": url},
         "swerex": {"SWEREX_TOKEN": key},
+        "modal": {"MODAL_SERVER_URL": url, "MODAL_TOKEN_ID": "tendon", "MODAL_TOKEN_SECRET": key},
     }[vendor]
