@@ -20,7 +20,7 @@ CLASSES = {
         "computer_use": "daytona._sync.computer_use:ComputerUse", "mouse": "daytona:AsyncMouse", "keyboard": "daytona:AsyncKeyboard",
         "screenshot": "daytona:AsyncScreenshot", "display": "daytona:AsyncDisplay",
         "computer_use.recording": "daytona._sync.computer_use:RecordingService",
-        "accessibility": "daytona._sync.computer_use:Accessibility",
+        "computer_use.accessibility": "daytona._sync.computer_use:Accessibility",
         "code_interpreter": "daytona._sync.code_interpreter:CodeInterpreter", "LspServer": "daytona._sync.lsp_server:LspServer",
         "snapshot": "daytona._sync.snapshot:SnapshotService", "volume": "daytona._sync.volume:VolumeService",
         "secret": "daytona._sync.secret:SecretService", "warm_pool": "daytona._sync.warm_pool:WarmPoolService",

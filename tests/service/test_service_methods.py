@@ -27,7 +27,7 @@ HOMES = {
 INSIDE = {
     "daytona": {"snapshot.process_image_context", "get_user_root_dir"},
     "modal": {"*hydrate", "*get_dashboard_url", "Image.imports", "Image.pipe"},
-    "swe-rex": {"from_config", "deployment.from_config", "deployment.add_hook", "deployment.start"},
+    "swe-rex": {"from_config", "deployment.from_config", "deployment.add_hook", "deployment.start", "deployment.stop"},
 }
 # Names of the tables that are not those of the newest Python SDK.
 ELSEWHERE = {
@@ -68,13 +68,14 @@ def meanings(vendor, text):
     for names in rows(text):
         parts = []
         for name in names:
-            part = name if fnmatch.filter(known, f"{name}.*") else name.rpartition(".")[0]
+            whole = fnmatch.filter(known, f"{name}.*") + fnmatch.filter(known, f"*.{name}.*")
+            part = name if whole else name.rpartition(".")[0]
             hits = fnmatch.filter(known, name) + fnmatch.filter(known, f"*.{name}") if "." in name else []
             if part == name:
-                hits += fnmatch.filter(known, f"{name}.*")
-            elif "." not in name:
-                hits = [hit for one in parts for hit in fnmatch.filter(known, f"{one}.{name}")]
-                hits = hits or [hit for one in HOMES[vendor] for hit in fnmatch.filter(known, f"{one}.{name}".lstrip("."))]
+                hits += whole
+            if "." not in name:
+                own = [hit for one in parts for hit in fnmatch.filter(known, f"{one}.{name}")]
+                hits += own or [hit for one in HOMES[vendor] for hit in fnmatch.filter(known, f"{one}.{name}".lstrip("."))]
             parts += [part] if part else []
             yield name, hits
 
@@ -108,9 +109,10 @@ BY_ITSELF = set(
     " polling_config environment_name idempotency_key stream_idle_timeout use_octet_stream retain_output format bufsize args"
     " additional_properties check error_msg session_type action_type pty_info _pty_info cidr_allowlist".split()
 )
-# What means here what it means there, so that a page has nothing to say of it; other words than the SDK's tell the rest of these.
+# What means here what it means there, so that a page has nothing to say of it; other words than the SDK's (those of the wire)
+# tell the rest of these.
 AS_THERE = {
-    "e2b": "alias path cmd cwd background stdin timeout lifecycle recursive allow_network_mounts count language",
+    "e2b": "keep_memory mode strict min_free_disk_mb alias path cmd cwd background stdin timeout lifecycle recursive allow_network_mounts count language",
     "daytona": "auto_archive_interval auto_delete_interval auto_pause_interval auto_stop_interval ttl_minutes domain_allow_list"
     " network_allow_list network_block_all env_vars env resources limit states argv cwd timeout run_async var_async"
     " suppress_input_echo gpu gpu_type kvm linked_sandbox outbound_proxy_url",
