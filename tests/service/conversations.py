@@ -38,6 +38,9 @@ class Recorder(http.server.ThreadingHTTPServer):
         self.exchanges = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def connect(self, timeout):
+        return http.client.HTTPConnection(*self.server_address, timeout=timeout)
+
     def begin(self, exchange):
         with self.lock:
             exchange["after"] = [i for i, one in enumerate(self.exchanges) if one["over"]]
@@ -47,7 +50,8 @@ class Recorder(http.server.ThreadingHTTPServer):
 
     def saved(self):
         """As text, without what this key and this machine are called, and without links, which only their maker can sign."""
-        said = [i for i, one in enumerate(self.exchanges) if not re.search("signature=|/preview/", one["request"])]
+        said = [i for i, one in enumerate(self.exchanges)
+                if "status" in one and not re.search("signature=|/preview/", one["request"])]
         # Of somebody who asks again and again how something is the last time counts.
         said = [i for i, after in zip(said, [*said[1:], None])
                 if after is None or not one_again(self.exchanges[i], self.exchanges[after])]
@@ -209,7 +213,7 @@ class Play:
             for one, other in zip(recorded, actual):
                 self.learn(one, other)
         elif isinstance(recorded, str) and isinstance(actual, str) and recorded != actual and len(recorded) > 5:
-            self.words.setdefault(recorded, actual)  # a list may have another order
+            self.words.setdefault(recorded.strip(), actual.strip())  # a list may have another order
 
     def today(self, text):
         for word in sorted(self.words, key=len, reverse=True):
@@ -222,10 +226,7 @@ class Play:
         if kind.startswith("application/connect"):
             message = self.today(recorded[5:].decode()).encode()
             return struct.pack(">BI", recorded[0], len(message)) + message
-        try:
-            return self.today(recorded.decode()).encode()
-        except UnicodeDecodeError:
-            return recorded
+        return self.today(recorded.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def ask(self, exchange, heard, patient):
         """Why the answer is another one; None: it is not."""
@@ -251,7 +252,7 @@ class Play:
         for events, those in ((self.done, exchange["after"]), (self.heard, exchange["while"])):
             for i in those:
                 assert events[i].wait(max(0, self.deadline - time.monotonic())), f"{i}: {self.exchanges[i]['request']} goes on"
-        patient = exchange["request"].startswith("GET ") or "/wait_for_status" in exchange["request"]
+        patient = re.match("GET |.*/wait_for_status|.*(Wait|Poll)$", exchange["request"])
         problem = self.ask(exchange, self.heard[number], patient)
         while problem and patient and time.monotonic() < self.deadline:
             time.sleep(0.1)  # who asks how something is asks again

@@ -74,7 +74,7 @@ def frame(message, flag=0):
 
 class Answer:
     def __init__(self, head, trailers, body):
-        self.head, self.trailers = head, trailers
+        self.head, self.trailers, self.body = head, trailers, body
         told = trailers or head  # nothing but how it ended: both are one
         self.status = int(told[b"grpc-status"])
         self.message = urllib.parse.unquote(told.get(b"grpc-message", b"").decode())

@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import contextlib
 import hashlib
+import re
 import socket
 import sqlite3
 import struct
@@ -15,6 +16,7 @@ from modal_wire import (
     DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNAVAILABLE, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
 )
 from services import Service, eventually
+from trees import ROOT
 
 CONFIG = """
 [template.small]
@@ -126,6 +128,48 @@ def test_tenants_do_not_see_each_other(alice, bob, box, image):
     bob.call("ImageFromId", [(1, snapshot)]).ok(NOT_FOUND)
     bob.call("SandboxCreateV2", [(2, [(3, snapshot)])]).ok(NOT_FOUND)
     alice.call("ImageDelete", [(1, snapshot)]).ok()
+    bob.call("SandboxTerminate", [(1, theirs[0])]).ok()
+
+
+# What is in the hand of who asks, or names something else than what is asked for.
+NOT_ITS_OWN = ("app_id", "last_entry_id", "data_blob_id", "existing_image_id", "build_function_id")
+
+
+def methods_of_ids():
+    """(method, the numbers of the fields that name something) of all methods whose message does."""
+    told = (ROOT / "src/modal/modal.proto").read_text()
+    fields = {
+        re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): dict(re.findall(r"^  optional string (id|\w+_id) = (\d+);", body, re.MULTILINE))
+        for name, body in re.findall(r"^message (\w+) {(.*?)^}", told, re.MULTILINE | re.DOTALL)
+    }
+    for path in sorted((ROOT / "src/service/modal").glob("*.c")):
+        for method, message in re.findall(r'{"(\w+)", MODAL_MESSAGE\((\w+)\)', path.read_text()):
+            if named := {name: int(n) for name, n in fields[message].items() if name not in NOT_ITS_OWN}:
+                yield method, named
+
+
+def test_no_method_finds_what_is_anothers(alice, bob, box, image):
+    """Each is told one of everything that alice has; the router by the token of bob's own task."""
+    theirs, name = create(bob, image), start(alice, box, "sleep", "1000")
+    mine = {"sandbox_id": box[0], "task_id": box[1], "exec_id": name, "container_id": box[1]}
+    mine["image_id"] = text(alice.call("SandboxSnapshotFs", [(1, box[0])]).one, 1)
+    mine["secret_id"] = text(alice.call("SecretGetOrCreate", [(1, "kept"), (4, 2), (5, [(1, "A"), (2, "secret")])]).one, 1)
+    mine["volume_id"] = text(alice.call("VolumeGetOrCreate", [(1, "kept"), (4, 1)]).one, 1)
+    older = text(alice.call("ContainerExec", [(1, box[1]), (2, "sleep"), (2, "1000")]).one, 1)
+    rows = list(methods_of_ids())
+    assert len(rows) > 30
+    for method, named in rows:
+        usual = box[1] if method.startswith(("Task", "Container")) else box[0]
+        named_here = {**mine, "exec_id": older} if method.startswith("Container") else mine
+        asked = [(n, named_here.get(field, usual)) for field, n in named.items()]
+        told = {bob.call(method, asked).status, bob.router(method, theirs[2], asked).status} - {UNIMPLEMENTED}
+        assert told and told <= {NOT_FOUND}, (method, asked, told)
+    assert alice.router("TaskExecPoll", box[2], [(1, box[1]), (2, name)]).one == {}, "it goes on"
+    for method, made in (("SecretGetInfo", "secret_id"), ("ImageFromId", "image_id"), ("SandboxGetTaskId", "sandbox_id")):
+        alice.call(method, [(1, mine[made])]).ok()
+    assert text(alice.call("VolumeGetOrCreate", [(1, "kept")]).one, 1) == mine["volume_id"]
+    for method, made in (("SecretDelete", "secret_id"), ("ImageDelete", "image_id"), ("VolumeDelete", "volume_id")):
+        alice.call(method, [(1, mine[made])]).ok()
     bob.call("SandboxTerminate", [(1, theirs[0])]).ok()
 
 

@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 
-from conversations import Play
+import conversations
+import conversations_grpc
 from vendors import RECORDED
 
 RECORDINGS = pathlib.Path(__file__).parent / "recordings"
@@ -20,4 +21,4 @@ def test_conversation(service, name):
     exchanges = json.loads((RECORDINGS / f"{name}.json").read_text())
     flags = ["--e2b"] if name.startswith("e2b-") else []
     key = service.make_key(name, "--tenant", name, *flags)["key"]
-    Play(service, key, exchanges).play()
+    (conversations_grpc if name.startswith("modal-") else conversations).Play(service, key, exchanges).play()

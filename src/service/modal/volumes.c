@@ -93,9 +93,13 @@ int modal_mount_volumes(struct modal_call *c, const Modal__Sandbox *d, struct tn
     return 0;
 }
 
+/* What others have written is seen at once: there is nothing to do, but for who has that task. */
 int modal_reload_volumes(struct modal_call *c, const void *request, struct tn_error *err)
 {
-    return 0;
+    const Modal__Who *in = request;
+    autobox struct box *b = modal_box(c, in->id, err);
+
+    return b ? 0 : -1;
 }
 
 const struct modal_method modal_volumes[] = {
