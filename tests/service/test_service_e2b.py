@@ -461,6 +461,30 @@ def test_a_bomb_of_gzip_is_refused(make_service, jail_works):
     Envd(service, made).stat("bomb").ok(404)
 
 
+def test_metadata_of_files(envd):
+    put = lambda path, **headers: envd.client.post(f"/files?path={path}", b"x", headers={"Content-Type": "application/octet-stream", **headers})
+    assert put("meta", **{"x-METADATA-One": "1"}).ok().json[0]["metadata"] == {"one": "1"}
+    assert envd.stat("meta").ok().json["entry"]["metadata"] == {"one": "1"}
+    for bad in ({"X-Metadata-One": "\u00e9"}, {f"X-Metadata-{i}": "x" * 1000 for i in range(5)}):
+        assert put("unkept", **bad).ok(400).json["code"] == 400
+    envd.stat("unkept").ok(404)
+    assert "metadata" not in put("meta").ok().json[0] and "metadata" not in envd.stat("meta").ok().json["entry"]
+
+
+def test_metadata_where_there_are_no_attributes(service, alice):
+    """A jail that writes to a volume sets none: the upload fails as a whole."""
+    alice.post("/volumes", {"name": "kept"}).ok(201)
+    made = create(alice, volumeMounts=[{"name": "kept", "path": "/kept"}])
+    there = Envd(service, made)
+    headers = {"Content-Type": "application/octet-stream", "X-Metadata-A": "1"}
+    answer = there.client.post("/files?path=meta", b"x", headers=headers)
+    assert answer.status >= 400 and "attributes" in answer.json["message"], answer
+    there.stat("meta").ok(404)
+    there.client.post("/files?path=meta", b"x", headers={"Content-Type": "application/octet-stream"}).ok()
+    kill(alice, made)
+    alice.delete("/volumes/kept").ok(204)
+
+
 def signed(token, path, operation, user="", until=None):
     text = f"{path}:{operation}:{user}:{token}" + (f":{until}" if until else "")
     signature = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")

@@ -12,8 +12,10 @@
 #include "service/api-native.h"
 #include "service/surface.h"
 
-/* Clients ask no more of an envd than its version had: not yet metadata of files (0.6.2). */
-#define E2B_ENVD_VERSION "0.6.1"
+/* Clients ask no more of an envd than its version had: metadata of files (0.6.2), entries in events
+ * (0.6.3), directories on a network (0.6.4). */
+#define E2B_ENVD_VERSION "0.6.4"
+#define E2B_ATTRIBUTES "user.e2b." /* extended attributes that are the metadata of a file */
 #define E2B_TEMPLATE "base"
 #define E2B_GATEWAY "mcp-gateway" /* the template whose sandboxes have that command */
 #define E2B_HOME "/home/user"
@@ -144,6 +146,9 @@ bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const ch
 void e2b_pass(struct tn_http_exchange *x, struct box *b, int port);
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *e2b_files(struct e2b_call *c);
+/* An entry as clients are told it, at that path; a link has the type of what it leads to. */
+void e2b_put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
+                   const struct tn_entry *e);
 /* The path that is meant, absolute; on the heap.  NULL: answered. */
 char *e2b_path(struct e2b_call *c, const char *given);
 

@@ -212,12 +212,14 @@ struct tn_hand_files *e2b_files(struct e2b_call *c)
     struct tn_error err = {0};
     struct tn_hand_files *f = NULL;
 
-    if (box_hand(c->b, &c->address, &c->key, tn_deadline_in(HAND_SECONDS), &err) == 0)
+    if (c->address || box_hand(c->b, &c->address, &c->key, tn_deadline_in(HAND_SECONDS), &err) == 0)
         f = tn_hand_files_new(c->address, c->key, &err);
-    if (f)
-        tn_hand_files_hold(f, purse_of(c->x));
-    else
+    if (!f) {
         reply_error(c->x, &err);
+        return NULL;
+    }
+    tn_hand_files_hold(f, purse_of(c->x));
+    tn_hand_files_attributes(f, E2B_ATTRIBUTES, NULL);
     return f;
 }
 
