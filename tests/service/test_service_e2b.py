@@ -276,6 +276,30 @@ def test_lists_of_the_network_become_ours(alice):
         kill(alice, made)
 
 
+def test_what_is_not_served_is_refused(alice):
+    for wish in (
+        {"iam": {"tokens": {"a": {}}}},
+        {"autoPause": True, "autoPauseMemory": False},
+        {"network": {"dnsServers": ["8.8.4.4"]}},
+        {"network": {"httpsPorts": [8443]}},
+        {"network": {"maskRequestHost": "x"}},
+        {"network": {"rules": {"a": [{}]}}},
+    ):
+        answer = alice.post("/sandboxes", {"templateID": "base", **wish}).ok(400)
+        assert "here" in answer.json["message"], answer
+    made = create(alice, autoPauseMemory=False, network={"dnsServers": [], "rules": {}, "httpsPorts": None})
+    path = f"/sandboxes/{made['sandboxID']}"
+    alice.post(f"{path}/pause", {"requireHealthyGuest": True}).ok(400)
+    assert alice.get(path).ok().json["state"] == "running"
+    alice.post(f"{path}/resume", {"timeout": 60, "autoPause": True}).ok(400)
+    alice.post(f"{path}/pause", {"requireHealthyGuest": False}).ok(204)
+    alice.post(f"{path}/connect", {"timeout": 60, "memory": False}).ok(400)
+    alice.post(f"{path}/resume", {"timeout": 60, "autoPause": False, "memory": True}).ok(201)
+    alice.post(f"{path}/pause", {"memory": False}).ok(204)
+    alice.post(f"{path}/connect", {"timeout": 60, "memory": False}).ok(201)
+    kill(alice, made)
+
+
 def test_the_network_of_one_that_runs(alice, bob):
     lists = {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24"]}
     made = alice.post("/sandboxes", {"templateID": "base", "network": lists})

@@ -237,6 +237,10 @@ static void post_pause(struct tn_http_exchange *x, void *ctx)
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     bool memory = tn_json_bool(tn_json_get(body, "memory"), true);
+    if (tn_json_bool(tn_json_get(body, "requireHealthyGuest"), false)) {
+        native_refuse(x, TN_E_INVALID, "requireHealthyGuest is not served here");
+        return;
+    }
     box_look(b, &v);
     if (!e2b_state(&v))
         not_there(x, v.id);
