@@ -4,12 +4,14 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import time
 import zlib
 from urllib.parse import quote, urlencode
 
+import jsonschema
 import pytest
 import yaml
 
@@ -53,10 +55,43 @@ def state(client, sandbox):
     return client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["state"]
 
 
+def methods_of(service, name):
+    """The calls of Connect in the table of a source: {(method, path)}."""
+    text = (ROOT / "src" / "service" / "e2b" / name).read_text()
+    return {("post", f"/{service}/{method}") for method in re.findall(r'{\.name = "(\w+)"', text)}
+
+
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
+    control = routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
+    inside = routes_of("e2b/envd.c") | methods_of("filesystem.Filesystem", "filesystem.c") | methods_of("process.Process", "process.c")
+    assert len(inside) == 28 and described == control | inside
+
+
+def test_the_document_holds_together():
+    text = (ROOT / "docs" / "clouds" / "e2b.yaml").read_text()
+    document = yaml.safe_load(text)
+    named = {f"#/components/{kind}/{name}" for kind, all in document["components"].items() if kind != "securitySchemes" for name in all}
+    assert named == set(re.findall(r'\$ref: "([^"]+)"', text))
+
+
+def test_answers_of_envd_are_what_the_document_says(envd):
+    document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
+
+    def check(path, method, answer):
+        response = document["paths"][path][method]["responses"][str(answer.status)]
+        while "$ref" in response:
+            response = document["components"]["responses"][response["$ref"].split("/")[-1]]
+        jsonschema.validate(answer.json, {**document, **response["content"]["application/json"]["schema"]})
+
+    headers = {"Content-Type": "application/octet-stream", "X-Metadata-A": "1"}
+    check("/files", "post", envd.client.post("/files?path=told", b"x", headers=headers))
+    for path in ("/envs", "/metrics"):
+        check(path, "get", envd.client.get(path))
+    for method, message in (("Stat", {"path": "told"}), ("ListDir", {"path": "."}), ("CreateWatcher", {"path": "."})):
+        check(f"/filesystem.Filesystem/{method}", "post", envd.rpc(f"filesystem.Filesystem/{method}", message))
+    check("/process.Process/List", "post", envd.rpc("process.Process/List"))
 
 
 # --- keys ----------------------------------------------------------------------------------------

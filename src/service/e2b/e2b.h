@@ -134,6 +134,7 @@ struct e2b_call {
     char *home;          /* where paths that are not absolute begin */
     char *cwd;           /* of programs; NULL: home */
     char user[65];       /* as whom; "": the sandbox's own */
+    char *id;            /* of a context, as its path has it; or NULL */
     char *address, *key; /* of its hand, once e2b_files was called */
 };
 
@@ -162,8 +163,8 @@ bool e2b_is_signed(struct tn_http_exchange *x, const char *token);
 void e2b_execute(struct e2b_call *c);
 void e2b_create_context(struct e2b_call *c);
 void e2b_list_contexts(struct e2b_call *c);
-/* /contexts/ and that. */
-void e2b_one_context(struct e2b_call *c, const char *rest);
+void e2b_remove_context(struct e2b_call *c);
+void e2b_restart_context(struct e2b_call *c);
 
 /* --- Connect (connect.c) --------------------------------------------------------------------- */
 
