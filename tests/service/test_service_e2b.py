@@ -28,6 +28,9 @@ CONFIG = """
 memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
+[template.reaching]
+network = "open"
+allow = ["10.1.2.3:5432"]
 """
 
 
@@ -136,7 +139,7 @@ def test_a_template_is_one_of_the_configuration(alice, service):
     envs = Envd(service, made).client.get("/envs").ok().json
     assert envs["GREETING"] == "hello" and envs["B"] == "2" and envs["HOME"] == "/home/user"
     names = [t["templateID"] for t in alice.get("/templates").ok().json]
-    assert set(names) == {"base", "small"}
+    assert set(names) == {"base", "small", "reaching"}
     assert alice.get("/templates/aliases/small").ok().json["templateID"] == "small"
     alice.get("/templates/aliases/nothing").ok(404)
     answer = alice.post("/sandboxes", {"templateID": "nothing"}).ok(404)
@@ -149,7 +152,7 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     for wish in (
         {"volumeMounts": [{"name": "a", "path": "/b"}]},
         {"network": {"rules": {"a": []}}},
-        {"network": {"denyOut": ["10.0.0.0/8"]}},
+        {"network": {"denyOut": ["8.8.8.0/24"]}},
         {"timeout": -1},
         {"timeout": "x" * 3, "metadata": {"a": "b" * 20000}},
         {"envVars": {"bad name": "x"}},
@@ -301,14 +304,25 @@ def test_lists_of_the_network_become_ours(alice):
             "allow",
             ["8.8.8.0/24:*", "*.example.com"],
         ),
+        ({"network": {"denyOut": ["10.0.0.0/8", "169.254.169.254", "172.16.0.0/16", "fd00::/8"]}}, "open", []),
+        ({"templateID": "reaching", "network": {"denyOut": ["10.0.0.0/8"]}}, "open", []),  # none of the template's
+        ({"network": {"denyOut": ["10.0.0.0/8", "0.0.0.0/0"]}}, "none", None),
     ):
         answer = alice.post("/sandboxes", {"templateID": "base", **wish})
-        if answer.status == 403 or (answer.status == 400 and network == "allow"):
+        if answer.status == 403 or (answer.status == 400 and network in ("allow", "open")):
             continue  # the operator, or this machine, has no such network
         made = answer.ok(201).json
         spec = alice.get(at(made["sandboxID"])).ok().json["spec"]
-        assert spec["network"] == network and (rules is None or spec["allow"] == rules)
+        assert spec["network"] == network and (rules is None or spec.get("allow", []) == rules)
+        if network == "open":
+            assert alice.get(at(made["sandboxID"], "/network")).ok().json["rules"] == []
+            path = f"/sandboxes/{made['sandboxID']}/network"
+            alice.put(path, {"denyOut": ["10.0.0.0/8"]}).ok(204)
+            alice.put(path, {"denyOut": ["10.0.0.0/8"], "allowOut": ["8.8.8.0/24"]}).ok(409)
         kill(alice, made)
+    for net in ("8.8.8.0/24", "8.8.8.8", "10.0.0.0/7", "172.16.0.0/11", "::/0", "example.com", "10.0.0.0/8/8", "", 7):
+        refused = alice.post("/sandboxes", {"templateID": "base", "network": {"denyOut": [net]}}).ok(400)
+        assert "denyOut" in refused.json["message"]
 
 
 def test_what_is_not_served_is_refused(alice):
@@ -354,8 +368,9 @@ def test_the_network_of_one_that_runs(alice, bob):
     assert rules() == []
     alice.put(path, {**lists, "allowOut": ["1.1.1.0/24"]}).ok(204)
     assert rules() == ["1.1.1.0/24:*"]
-    for bad in ({"rules": {"a": [{}]}}, {"denyOut": ["10.0.0.0/8"]}, {**lists, "allowOut": ["no such rule"]}, [1]):
+    for bad in ({"rules": {"a": [{}]}}, {"denyOut": ["8.8.8.0/24"]}, {**lists, "allowOut": ["no such rule"]}, [1]):
         assert alice.put(path, bad).ok(400).json["message"]
+    alice.put(path, {"denyOut": ["10.0.0.0/8"]}).ok(409)
     for near in ("10.0.0.0/8", "192.168.1.1", "8.8.8.8"):  # a single address may be this machine's
         alice.put(path, {**lists, "allowOut": [near]}).ok(403)
     assert rules() == ["1.1.1.0/24:*"]

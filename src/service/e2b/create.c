@@ -1,6 +1,7 @@
 /* New sandboxes: POST /sandboxes, fork. */
 #include "base/log.h"
 #include "base/sha256.h"
+#include "gate/rules.h"
 #include "service/admit.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
@@ -52,6 +53,49 @@ static bool is_given(const struct tn_json *v)
     return tn_json_count(v) || tn_json_bool(v, false) || tn_json_str(v, NULL);
 }
 
+/* Whether the network `open` leads nowhere in that net, or to that address, unless a rule of its
+ * own says so: then there is nothing to deny. */
+static bool is_out_of_reach(const char *text)
+{
+    static const char *const nets[] = {"10.0.0.0/8",     "100.64.0.0/10", "127.0.0.0/8",
+                                       "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+                                       "fc00::/7",       "fe80::/10"};
+    struct tn_rule given = {0}, net = {0};
+
+    if (!strchr(text, '/'))
+        return tn_address_parse(text, &given.net) &&
+               tn_address_kind(&given.net) != TN_ADDRESS_PUBLIC;
+    for (size_t i = 0; tn_net_parse(text, &given) && i < TN_COUNT(nets); i++)
+        if (tn_net_parse(nets[i], &net) && given.net.family == net.net.family &&
+            given.bits >= net.bits && tn_address_in(&given.net, &net.net, net.bits))
+            return true;
+    return false;
+}
+
+static int check_denied(const struct tn_json *deny, struct tn_error *err)
+{
+    for (size_t i = 0; i < tn_json_count(deny); i++) {
+        const char *text = tn_json_str(tn_json_at(deny, i), NULL);
+        if (!text || !is_out_of_reach(text))
+            return tn_fail(
+                err, TN_E_INVALID,
+                "network: denyOut can only be %s here, or what is not public: not %.100s",
+                everywhere, text ? text : "that");
+    }
+    return 0;
+}
+
+static void put_rules(struct tn_jw *w, const struct tn_json *allow)
+{
+    tn_jw_key(w, "allow");
+    tn_jw_array(w);
+    for (size_t i = 0; i < tn_json_count(allow); i++) {
+        const char *text = tn_json_str(tn_json_at(allow, i), NULL);
+        surface_put_rule(w, text ? text : "");
+    }
+    tn_jw_array_end(w);
+}
+
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
                     struct tn_error *err)
 {
@@ -66,20 +110,18 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (is_given(tn_json_get(network, absent[i])))
             return tn_fail(err, TN_E_INVALID, "network: %s is not served here", absent[i]);
-    if (tn_json_count(deny) > (tn_json_lists(deny, everywhere) ? 1u : 0u))
-        return tn_fail(err, TN_E_INVALID, "network: denyOut can only be %s here", everywhere);
+    if (!tn_json_lists(deny, everywhere) && check_denied(deny, err))
+        return -1;
+    if (!closed && tn_json_count(deny)) { /* behind a gate, with no rules but these */
+        tn_jw_kstr(w, "network", "open");
+        put_rules(w, allow);
+        return 0;
+    }
     if (!closed || tn_json_lists(allow, everywhere))
         return 0;
     tn_jw_kstr(w, "network", tn_json_count(allow) ? "allow" : "none");
-    if (!tn_json_count(allow))
-        return 0;
-    tn_jw_key(w, "allow");
-    tn_jw_array(w);
-    for (size_t i = 0; i < tn_json_count(allow); i++)
-        surface_put_rule(w, tn_json_str(tn_json_at(allow, i), NULL)
-                                ? tn_json_str(tn_json_at(allow, i), NULL)
-                                : "");
-    tn_jw_array_end(w);
+    if (tn_json_count(allow))
+        put_rules(w, allow);
     return 0;
 }
 

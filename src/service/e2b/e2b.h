@@ -54,7 +54,8 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail);
 /* Lists of what may go out (allowOut, denyOut; body says allow_internet_access), as members of a
- * spec: all (none of them), nothing (network none), or what is named (allow). */
+ * spec: all (none of them), nothing (network none), what is named (allow), or all but what no gate
+ * reaches (open). */
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
                     struct tn_error *err);
 
