@@ -1,5 +1,6 @@
 /* The request side of an exchange: what was asked, and the body as a stream. */
 #include <poll.h>
+#include <strings.h>
 
 #include "net/http-internal.h"
 #include "net/splice.h"
@@ -66,6 +67,20 @@ const char *tn_http_header(const struct tn_http_exchange *x, const char *name)
     const struct tn_http_slice *value = tn_http_find(&x->head, x->conn->in, name);
 
     return value ? x->conn->in + value->at : NULL;
+}
+
+const char *tn_http_next_header(const struct tn_http_exchange *x, const char *prefix, unsigned *at,
+                                const char **rest)
+{
+    size_t n = strlen(prefix);
+
+    while (*at < x->head.field_count) {
+        const struct tn_http_field *f = &x->head.fields[(*at)++];
+        *rest = x->conn->in + f->name.at + n;
+        if (strncasecmp(x->conn->in + f->name.at, prefix, n) == 0)
+            return x->conn->in + f->value.at;
+    }
+    return NULL;
 }
 
 int64_t tn_http_content_length(const struct tn_http_exchange *x)

@@ -110,6 +110,10 @@ const char *tn_http_param(struct tn_http_exchange *x, const char *name);
 const char *tn_http_query(struct tn_http_exchange *x, const char *name);
 /* The first such header, ignoring case; NULL when absent. */
 const char *tn_http_header(const struct tn_http_exchange *x, const char *name);
+/* The same of the next whose name begins so: *at counts through them, from 0; *rest is what
+ * follows in the name.  NULL: no more. */
+const char *tn_http_next_header(const struct tn_http_exchange *x, const char *prefix, unsigned *at,
+                                const char **rest);
 int64_t tn_http_content_length(const struct tn_http_exchange *x); /* -1: chunked; 0: none */
 const char *tn_http_peer(const struct tn_http_exchange *x);       /* "127.0.0.1", "unix", ... */
 

@@ -20,12 +20,15 @@ enum {
 struct tn_hand_files {
     struct tn_http_client *http;
     struct tn_purse *purse;
+    const char *prefix;           /* of attributes, or NULL */
+    const struct tn_json *stored; /* those of files that are stored, or NULL */
 };
 
 void tn_entry_done(struct tn_entry *e)
 {
     free(e->name);
     free(e->target);
+    tn_json_free(e->attributes);
     *e = (struct tn_entry){0};
 }
 
@@ -58,6 +61,13 @@ void tn_hand_files_hold(struct tn_hand_files *f, struct tn_purse *purse)
     f->purse = purse;
 }
 
+void tn_hand_files_attributes(struct tn_hand_files *f, const char *prefix,
+                              const struct tn_json *these)
+{
+    f->prefix = prefix;
+    f->stored = these;
+}
+
 /* --- requests ------------------------------------------------------------------------------ */
 
 /* "ROUTE?path=..." in out. */
@@ -65,6 +75,12 @@ static void put_target(struct tn_buf *out, const char *route, const char *path)
 {
     tn_buf_printf(out, "%s?path=", route);
     tn_url_encode(out, path, "/");
+}
+
+static void ask_attributes(const struct tn_hand_files *f, struct tn_buf *target)
+{
+    if (f->prefix)
+        tn_buf_printf(target, "&attributes=%s", f->prefix);
 }
 
 static int64_t soonest(int64_t deadline)
@@ -134,6 +150,8 @@ static enum tn_entry_type type_of(const char *name)
 
 static int read_entry(const struct tn_json *json, struct tn_entry *out, struct tn_error *err)
 {
+    struct tn_json *attributes = tn_json_get(json, "attributes");
+
     *out = (struct tn_entry){
         .name = get_bytes(json, "name", "name_base64"),
         .type = type_of(tn_json_get_str(json, "type", "")),
@@ -143,6 +161,7 @@ static int read_entry(const struct tn_json *json, struct tn_entry *out, struct t
         .gid = tn_json_int(tn_json_get(json, "gid"), -1),
         .mtime = tn_json_double(tn_json_get(json, "mtime"), 0),
         .target = get_bytes(json, "target", "target_base64"),
+        .attributes = attributes ? tn_json_ref(attributes) : NULL,
     };
     if (out->name && *out->name && (out->type != TN_ENTRY_SYMLINK || out->target))
         return 0;
@@ -159,6 +178,7 @@ int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow, s
 
     put_target(&target, "/v1/files/stat", path);
     tn_buf_puts(&target, follow ? "&follow=1" : "");
+    ask_attributes(f, &target);
     if (ask_json(f, &target, &json, &held, deadline, err) < 0)
         return -1;
     return read_entry(json, out, err);
@@ -190,6 +210,7 @@ int tn_hand_files_list(struct tn_hand_files *f, const char *path, tn_entry_fn fn
         tn_autojson struct tn_json *page = NULL;
 
         put_target(&target, "/v1/files/list", path);
+        ask_attributes(f, &target);
         if (after) {
             tn_buf_puts(&target, "&after=");
             tn_url_encode(&target, after, "");
@@ -334,15 +355,23 @@ int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_sourc
                         void *ctx, int64_t size, int mode, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(TOLD_MAX);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TOLD_MAX), header = TN_BUF_INIT(TOLD_MAX);
+    struct tn_jw w = tn_jw(&header);
 
     put_target(&target, "/v1/files/content", path);
+    ask_attributes(f, &target);
     if (mode >= 0)
         tn_buf_printf(&target, "&mode=%o", (unsigned)mode);
-    if (!tn_buf_ok(&target))
+    if (f->prefix && f->stored) {
+        tn_buf_puts(&header, "Tendon-Attributes: ");
+        tn_jw_tree(&w, f->stored);
+        tn_buf_puts(&header, "\r\n");
+    }
+    if (!tn_buf_ok(&target) || !tn_buf_ok(&header))
         return tn_fail(err, TN_E_URI_TOO_LONG, "the path is too long");
     struct tn_http_call call = {
         .method = "PUT",
+        .extra_headers = tn_buf_str(&header),
         .target = tn_buf_str(&target),
         .deadline = deadline,
         .source = source,

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/purse.h"
 #include "net/http-client.h"
 
@@ -29,8 +30,9 @@ struct tn_entry {
     int64_t size;
     mode_t mode; /* permission bits */
     int64_t uid, gid;
-    double mtime; /* seconds since 1970 */
-    char *target; /* of a symlink, else NULL */
+    double mtime;               /* seconds since 1970 */
+    char *target;               /* of a symlink, else NULL */
+    struct tn_json *attributes; /* tn_hand_files_attributes; or NULL */
 };
 void tn_entry_done(struct tn_entry *e);
 #define tn_autoentry TN_CLEANUP(tn_entry_done)
@@ -40,6 +42,11 @@ struct tn_hand_files *tn_hand_files_new(const char *address, const char *key, st
 void tn_hand_files_free(struct tn_hand_files *f);
 /* What the hand answers is held in that purse, which is borrowed; NULL, as at first: in none. */
 void tn_hand_files_hold(struct tn_hand_files *f, struct tn_purse *purse);
+/* From here on entries have their extended attributes whose names begin so ("user." and more, left
+ * away in the names), and what is stored gets those of `these` (NULL: none) for its own.  Both
+ * borrowed. */
+void tn_hand_files_attributes(struct tn_hand_files *f, const char *prefix,
+                              const struct tn_json *these);
 static inline void tn_guard_hand_files(struct tn_hand_files **f)
 {
     tn_hand_files_free(*f);

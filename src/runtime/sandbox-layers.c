@@ -119,6 +119,8 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
         base.env = wish->env;
     if (id && wish->volumes.count)
         base.volumes = wish->volumes;
+    if (id && wish->network == TN_NETWORK_NONE)
+        tn_spec_close(&base);
     int failed =
         child_spec(&base, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);

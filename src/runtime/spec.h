@@ -68,6 +68,14 @@ struct tn_limits {
 };
 int tn_spec_limits(const struct tn_spec *spec, struct tn_limits *out, struct tn_error *err);
 
+/* Takes its network away, of a spec that borrows what it has. */
+static inline void tn_spec_close(struct tn_spec *spec)
+{
+    spec->network = TN_NETWORK_NONE;
+    spec->allow = (struct tn_str_list){0};
+    spec->ask = false;
+}
+
 /* "64k", "512m", "2g", "1t" (powers of 1024; a trailing b or ib is ignored) or plain bytes. */
 int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err);
 

@@ -389,7 +389,7 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     autoview struct box_view v;
 
     box_look(b, &v);
-    inherited.spec = v.spec; /* borrowed, with labels, variables and volumes of its own */
+    inherited.spec = v.spec; /* borrowed, with what is its own */
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;
     inherited.template = b->template;
@@ -399,6 +399,8 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
         inherited.spec.env = wish->spec.env;
     if (wish->spec.volumes.count)
         inherited.spec.volumes = wish->spec.volumes;
+    if (wish->closed)
+        tn_spec_close(&inherited.spec);
     if (fill_in(child, who, &inherited, bounds_fork, err)) {
         box_release(child);
         return NULL;

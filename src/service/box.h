@@ -56,6 +56,7 @@ struct box_wish {
     double timeout;           /* seconds from its creation; 0: none.  See enum box_timeout */
     unsigned timeout_how;     /* bits of enum box_timeout */
     struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
+    bool closed;              /* a fork: it has no network, whatever its parent has */
 };
 
 /* A consistent look at a box, until box_view_done.  spec, but for its env, is shared by all
@@ -146,7 +147,7 @@ struct box *box_create(struct tn_service *s, const struct caller *who, const str
 int box_forget_key(struct tn_service *s, const char *tenant, const char *key, const char *id,
                    struct tn_error *err);
 /* A new box with the files of this one (snapshot NULL: as they are now), and with its spec but for
- * the labels and variables that the wish has. */
+ * the labels and variables that the wish has, and its network if it is to have none. */
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,
                      const struct box_wish *wish, struct tn_error *err);
 

@@ -462,3 +462,48 @@ def test_everything_happens_with_the_rights_of_the_user(start):
     assert (ws / "c/d").stat().st_uid == uid
     # And the thread is the server again afterwards, whoever the next client is.
     assert client.upload("f", b"x", secret).status == 200
+
+
+# --- extended attributes ------------------------------------------------------------------------
+
+
+def attributes_of(client, path, **query):
+    return get_stat(client, path, attributes="user.t.", **query).get("attributes")
+
+
+def put_attributes(client, path, value=None, prefix="user.t."):
+    headers = {"Tendon-Attributes": value} if value else {}
+    return client.request("PUT", url("/v1/files/content", path=path, attributes=prefix), b"x", headers)
+
+
+def test_attributes(shared, ws):
+    """What begins as asked for is told, and replaced as a whole by a PUT that has some."""
+    assert put_attributes(shared, ws / "f", '{"a": "1", "b": "two \\u00e9"}').status == 201
+    assert attributes_of(shared, ws / "f") == {"a": "1", "b": "two é"}
+    assert os.getxattr(ws / "f", "user.t.b") == "two é".encode()
+    os.setxattr(ws / "f", "user.other", b"stays")
+    os.setxattr(ws / "f", "user.t.bytes", b"\xff")
+    os.symlink("f", ws / "link")
+    (entry, link), _ = page(shared, ws, attributes="user.t.")
+    assert set(entry["attributes"]) == {"a", "b", "bytes"} and "attributes" not in link
+    assert attributes_of(shared, ws / "link", follow=1)["a"] == "1" and attributes_of(shared, ws / "link") is None
+    assert "attributes" not in get_stat(shared, ws / "f")
+    assert put_attributes(shared, ws / "f", '{"c": ""}').status == 204
+    assert attributes_of(shared, ws / "f") == {"c": ""} and os.getxattr(ws / "f", "user.other") == b"stays"
+    assert shared.request("PUT", url("/v1/files/content", path=ws / "f"), b"y").status == 204
+    assert attributes_of(shared, ws / "f") == {"c": ""}
+    assert put_attributes(shared, ws / "f").status == 204 and attributes_of(shared, ws / "f") is None
+
+
+def test_attributes_that_are_none(shared, ws):
+    for prefix in ("", "security.", "trusted.x", "user", "user." + "x" * 99):
+        assert put_attributes(shared, ws / "f", "{}", prefix).status == 422
+    for value in ("[]", "x", "{"):
+        assert put_attributes(shared, ws / "f", value).status == 422
+    for value in ('{"a": 1}', '{"%s": "x"}' % ("n" * 300)):
+        assert put_attributes(shared, ws / "f", value).status in (400, 409, 413, 422, 500, 507), value
+    assert not (ws / "f").exists()
+    (ws / "many").write_bytes(b"")
+    for i in range(20):
+        os.setxattr(ws / "many", f"user.t.{i}", b"\x01" * 100)
+    assert len(attributes_of(shared, ws / "many")) == 20

@@ -32,6 +32,17 @@ const seen = new Promise((resolve) => sandbox.files.watchDir('w', (event) => res
 const writing = setInterval(() => sandbox.files.write('w/x', String(Math.random())), 200)
 assert.equal((await seen).name, 'x')
 clearInterval(writing)
+if (sandbox.createSnapshot) { // not in 2.9
+  await sandbox.files.makeDir('v')
+  let written
+  const entry = new Promise((resolve) => { written = resolve })
+  const handle = await sandbox.files.watchDir('v', (event) => { if (event.entry?.metadata) written(event.entry) }, { includeEntry: true })
+  await sandbox.files.write('v/x', 'abc', { metadata: { Key: 'value' } })
+  const told = await entry
+  assert.deepEqual([told.path, told.size, told.metadata], ['/home/user/v/x', 3, { key: 'value' }])
+  await handle.stop()
+  assert.deepEqual((await sandbox.files.getInfo('v/x')).metadata, { key: 'value' })
+}
 
 const cat = await sandbox.commands.run('cat', { background: true, stdin: true })
 await sandbox.commands.sendStdin(cat.pid, 'typed\n')

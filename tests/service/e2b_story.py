@@ -192,6 +192,46 @@ def watch():
         assert sandbox.files.get_info("./w/./sub").path == "/home/user/w/sub"
 
 
+def entries():
+    """Metadata of files, and what events tell of them."""
+    with Sandbox.create() as sandbox:
+        fs = sandbox.files
+        assert fs.write("w/a", "1", metadata={"Owner": "me", "step": "1"}).metadata == {"owner": "me", "step": "1"}
+        assert fs.get_info("w/a").metadata == {"owner": "me", "step": "1"}
+        fs.rename("w/a", "w/b")
+        assert [one.metadata for one in fs.list("w")] == [{"owner": "me", "step": "1"}]
+        many = [{"path": "m/1", "data": "one"}, {"path": "m/2", "data": b"two"}]
+        for form in (False, True):
+            assert all(one.metadata == {"of": "both"} for one in fs.write_files(many, metadata={"of": "both"}, use_octet_stream=form))
+        assert [one.metadata for one in fs.list("m")] == [{"of": "both"}] * 2
+        fs.write("m/1", "again")
+        assert fs.get_info("m/1").metadata is None
+        set_outside = "import os; os.setxattr('m/1', 'user.e2b.x', b'y')"
+        sandbox.commands.run(f'python3 -c "{set_outside}"; ln -s 1 m/link')
+        assert fs.get_info("m/1").metadata == {"x": "y"}
+        link = fs.get_info("m/link")
+        assert link.type.value == "symlink" and link.symlink_target, link
+        handle = fs.watch_dir("w", include_entry=True, allow_network_mounts=True)
+        fs.write("w/new", "abc", metadata={"k": "v"})
+        fs.remove("w/b")
+        deadline, events = time.monotonic() + 30, []
+        while not {"new", "b"} <= {event.name for event in events}:
+            assert time.monotonic() < deadline, events
+            events += handle.get_new_events()
+        handle.stop()
+        told = [event.entry for event in events if event.name == "new" and event.entry]
+        assert told and told[-1].path == "/home/user/w/new" and told[-1].size == 3, events
+        assert told[-1].metadata == {"k": "v"}
+        assert all(event.entry is None for event in events if event.name == "b")
+        plain = fs.watch_dir("w")
+        fs.write("w/plain", "x")
+        events = []
+        while not events:
+            assert time.monotonic() < deadline + 30
+            events += plain.get_new_events()
+        assert all(event.entry is None for event in events)
+
+
 def commands():
     with Sandbox.create() as sandbox:
         run = sandbox.commands.run

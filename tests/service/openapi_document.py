@@ -109,7 +109,7 @@ def routes_of(*files):
     for name in files:
         text = (ROOT / "src" / "service" / name).read_text()
         macros = dict(re.findall(r'^#define (\w+) "([^"]*)"', text, re.MULTILINE))
-        table = text[re.search(r"^const struct tn_route ", text, re.MULTILINE).start() :]
+        table = text[re.search(r"^(const struct tn_route|static const struct envd_route {$)", text, re.MULTILINE).start() :]
         for method, base, path in re.findall(r'{"([A-Z]+)",\s*(\w+ )?"([^"]*)"', table):
             rows.add((method.lower(), macros[base.strip()] + path if base else path))
     assert rows

@@ -4,12 +4,14 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import time
 import zlib
 from urllib.parse import quote, urlencode
 
+import jsonschema
 import pytest
 import yaml
 
@@ -53,10 +55,43 @@ def state(client, sandbox):
     return client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["state"]
 
 
+def methods_of(service, name):
+    """The calls of Connect in the table of a source: {(method, path)}."""
+    text = (ROOT / "src" / "service" / "e2b" / name).read_text()
+    return {("post", f"/{service}/{method}") for method in re.findall(r'{\.name = "(\w+)"', text)}
+
+
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
+    control = routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
+    inside = routes_of("e2b/envd.c") | methods_of("filesystem.Filesystem", "filesystem.c") | methods_of("process.Process", "process.c")
+    assert len(inside) == 28 and described == control | inside
+
+
+def test_the_document_holds_together():
+    text = (ROOT / "docs" / "clouds" / "e2b.yaml").read_text()
+    document = yaml.safe_load(text)
+    named = {f"#/components/{kind}/{name}" for kind, all in document["components"].items() if kind != "securitySchemes" for name in all}
+    assert named == set(re.findall(r'\$ref: "([^"]+)"', text))
+
+
+def test_answers_of_envd_are_what_the_document_says(envd):
+    document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
+
+    def check(path, method, answer):
+        response = document["paths"][path][method]["responses"][str(answer.status)]
+        while "$ref" in response:
+            response = document["components"]["responses"][response["$ref"].split("/")[-1]]
+        jsonschema.validate(answer.json, {**document, **response["content"]["application/json"]["schema"]})
+
+    headers = {"Content-Type": "application/octet-stream", "X-Metadata-A": "1"}
+    check("/files", "post", envd.client.post("/files?path=told", b"x", headers=headers))
+    for path in ("/envs", "/metrics"):
+        check(path, "get", envd.client.get(path))
+    for method, message in (("Stat", {"path": "told"}), ("ListDir", {"path": "."}), ("CreateWatcher", {"path": "."})):
+        check(f"/filesystem.Filesystem/{method}", "post", envd.rpc(f"filesystem.Filesystem/{method}", message))
+    check("/process.Process/List", "post", envd.rpc("process.Process/List"))
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -114,7 +149,7 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     for wish in (
         {"volumeMounts": [{"name": "a", "path": "/b"}]},
         {"network": {"rules": {"a": []}}},
-        {"network": {"denyOut": ["10.0.0.0/8"]}},
+        {"network": {"denyOut": ["8.8.8.0/24"]}},
         {"timeout": -1},
         {"timeout": "x" * 3, "metadata": {"a": "b" * 20000}},
         {"envVars": {"bad name": "x"}},
@@ -255,58 +290,6 @@ def test_metrics_and_logs(alice, box):
     assert metrics and set(metrics[0]) >= {"timestamp", "cpuCount", "cpuUsedPct", "memUsed", "memTotal", "diskUsed"}
     assert set(alice.get(f"/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs", "logEntries"}
     assert set(alice.get(f"/v2/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs"}
-
-
-def test_lists_of_the_network_become_ours(alice):
-    for wish, network, rules in (
-        ({"allow_internet_access": False}, "none", None),
-        ({"network": {"denyOut": ["0.0.0.0/0"]}}, "none", None),
-        (
-            {"network": {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24", "*.example.com"]}},
-            "allow",
-            ["8.8.8.0/24:*", "*.example.com"],
-        ),
-    ):
-        answer = alice.post("/sandboxes", {"templateID": "base", **wish})
-        if answer.status == 403 or (answer.status == 400 and network == "allow"):
-            continue  # the operator, or this machine, has no such network
-        made = answer.ok(201).json
-        spec = alice.get(at(made["sandboxID"])).ok().json["spec"]
-        assert spec["network"] == network and (rules is None or spec["allow"] == rules)
-        kill(alice, made)
-
-
-def test_the_network_of_one_that_runs(alice, bob):
-    lists = {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24"]}
-    made = alice.post("/sandboxes", {"templateID": "base", "network": lists})
-    if made.status != 201:
-        pytest.skip(f"this machine has no gate: {made.json['message']}")
-    path = f"/sandboxes/{made.json['sandboxID']}/network"
-
-    def rules():
-        return alice.get(at(made.json["sandboxID"], "/network")).ok().json["rules"]
-
-    assert rules() == ["8.8.8.0/24:*"]
-    alice.put(path, {**lists, "allowOut": ["8.8.8.0/24", "*.example.com"]}).ok(204)
-    assert rules() == ["8.8.8.0/24:*", "*.example.com"]
-    alice.put(path, {}).ok(204)
-    assert rules() == ["0.0.0.0/0:*", "[::]/0:*"]
-    alice.put(path, {"allow_internet_access": False}).ok(204)
-    assert rules() == []
-    alice.put(path, {**lists, "allowOut": ["1.1.1.0/24"]}).ok(204)
-    assert rules() == ["1.1.1.0/24:*"]
-    for bad in ({"rules": {"a": [{}]}}, {"denyOut": ["10.0.0.0/8"]}, {**lists, "allowOut": ["no such rule"]}, [1]):
-        assert alice.put(path, bad).ok(400).json["message"]
-    for near in ("10.0.0.0/8", "192.168.1.1", "8.8.8.8"):  # a single address may be this machine's
-        alice.put(path, {**lists, "allowOut": [near]}).ok(403)
-    assert rules() == ["1.1.1.0/24:*"]
-    bob.put(path, {}).ok(404)
-    kill(alice, made.json)
-    made = create(alice, allow_internet_access=False)
-    path = f"/sandboxes/{made['sandboxID']}/network"
-    alice.put(path, {"allow_internet_access": False}).ok(204)
-    assert "denyOut" in alice.put(path, {}).ok(409).json["message"]
-    kill(alice, made)
 
 
 # --- who may -------------------------------------------------------------------------------------
@@ -459,6 +442,30 @@ def test_a_bomb_of_gzip_is_refused(make_service, jail_works):
     assert answer.status in (413, 507), answer
     assert memory(service) - before < 16 << 20
     Envd(service, made).stat("bomb").ok(404)
+
+
+def test_metadata_of_files(envd):
+    put = lambda path, **headers: envd.client.post(f"/files?path={path}", b"x", headers={"Content-Type": "application/octet-stream", **headers})
+    assert put("meta", **{"x-METADATA-One": "1"}).ok().json[0]["metadata"] == {"one": "1"}
+    assert envd.stat("meta").ok().json["entry"]["metadata"] == {"one": "1"}
+    for bad in ({"X-Metadata-One": "\u00e9"}, {f"X-Metadata-{i}": "x" * 1000 for i in range(5)}):
+        assert put("unkept", **bad).ok(400).json["code"] == 400
+    envd.stat("unkept").ok(404)
+    assert "metadata" not in put("meta").ok().json[0] and "metadata" not in envd.stat("meta").ok().json["entry"]
+
+
+def test_metadata_where_there_are_no_attributes(service, alice):
+    """A jail that writes to a volume sets none: the upload fails as a whole."""
+    alice.post("/volumes", {"name": "kept"}).ok(201)
+    made = create(alice, volumeMounts=[{"name": "kept", "path": "/kept"}])
+    there = Envd(service, made)
+    headers = {"Content-Type": "application/octet-stream", "X-Metadata-A": "1"}
+    answer = there.client.post("/files?path=meta", b"x", headers=headers)
+    assert answer.status >= 400 and "attributes" in answer.json["message"], answer
+    there.stat("meta").ok(404)
+    there.client.post("/files?path=meta", b"x", headers={"Content-Type": "application/octet-stream"}).ok()
+    kill(alice, made)
+    alice.delete("/volumes/kept").ok(204)
 
 
 def signed(token, path, operation, user="", until=None):

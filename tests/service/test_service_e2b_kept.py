@@ -1,6 +1,7 @@
 """What outlives a sandbox of E2B's surface, on the wire: snapshots and volumes."""
 
 from e2b_wire import Envd, create, kill, read, write
+from native import at
 
 CONFIG = """
 [template.small]
@@ -88,3 +89,24 @@ def test_volumes(alice, bob, service):
     alice.delete("/volumes/data").ok(404)
     told = [row["detail"] for row in service.audit() if row["what"] in ("volume.delete", "template.delete")]
     assert "data" in told and snapshot in told, told
+
+
+def test_what_begins_as_a_snapshot_may_have_no_network(alice, service):
+    made = create(alice)
+    snapshot = alice.post(f"/sandboxes/{made['sandboxID']}/snapshots", {}).ok(201).json["snapshotID"]
+    network = lambda one: alice.get(at(one["sandboxID"])).ok().json["spec"]["network"]
+    for closed in ({"allow_internet_access": False}, {"network": {"denyOut": ["0.0.0.0/0"]}}):
+        child = create(alice, templateID=snapshot, **closed)
+        assert network(child) == "none"
+        devices = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' \\n'"
+        events = Envd(service, child).run(devices).out
+        assert events == b"lo"
+        kill(alice, child)
+    child = create(alice, templateID=snapshot)
+    assert network(child) == network(made)
+    kill(alice, child)
+    lists = {"denyOut": ["0.0.0.0/0"], "allowOut": ["example.com"]}
+    refused = alice.post("/sandboxes", {"templateID": snapshot, "network": lists}).ok(400)
+    assert "snapshot" in refused.json["message"]
+    kill(alice, made)
+    alice.delete(f"/templates/{snapshot}").ok(204)

@@ -60,7 +60,7 @@ def test_tags_of_templates(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "tags")
 
 
-@pytest.mark.parametrize("story", ["snapshots", "volumes", "links", "git", "fork", "streamed"])
+@pytest.mark.parametrize("story", ["snapshots", "volumes", "links", "git", "fork", "streamed", "entries"])
 def test_python_of_today(service, story):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", story)
 

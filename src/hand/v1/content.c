@@ -13,6 +13,7 @@
 #include "hand/file-actions.h"
 #include "hand/file/confine.h"
 #include "hand/routes.h"
+#include "hand/v1/attributes.h"
 #include "hand/v1/v1.h"
 
 enum {
@@ -240,9 +241,11 @@ struct incoming {
     mode_t mode;
     bool mode_given;
     bool is_new;
-    const char *match; /* If-Match: what the client has seen; or NULL */
-    bool changed;      /* it is something else by now */
-    bool alone;        /* no other save that minds what is there can come in between */
+    const char *prefix;         /* of attributes that become those below; or NULL */
+    struct tn_json *attributes; /* or NULL: none */
+    const char *match;          /* If-Match: what the client has seen; or NULL */
+    bool changed;               /* it is something else by now */
+    bool alone;                 /* no other save that minds what is there can come in between */
     struct timespec written;
     char tag[TAG_MAX]; /* of what it has become; "" when nobody can tell */
 };
@@ -292,6 +295,8 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
         return -1;
     if (in->is_new && fchmod(fd, in->mode) < 0)
         return tn_fail_errno(err, errno, "mode of the new file");
+    if (in->prefix && tn_v1_set_attributes(fd, in->prefix, in->attributes, err) < 0)
+        return -1; /* before anything has changed: they may not be had at all */
     for (;;) {
         ssize_t n = tn_http_read(in->x, piece, PIECE, err);
         if (n < 0)
@@ -306,6 +311,16 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
         if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
             return -1;
     }
+}
+
+/* What replaced the file has kept those of the old one. */
+static int set_attributes(const struct incoming *in, struct tn_error *err)
+{
+    tn_autofd int fd = tn_where_open(in->path, O_PATH, err);
+
+    return fd < 0 || tn_v1_set_attributes(fd, in->prefix, in->attributes, err) < 0
+               ? tn_error_context(err, "the content is stored, but not all of these")
+               : 0;
 }
 
 /* The body becomes the file in one step; missing parents are made. */
@@ -330,6 +345,8 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     int result = tn_fs_replace(w.root, w.path, &how, write_body, in, err);
     if (result == 0 && in->mode_given && !in->is_new && tn_where_chmod(in->path, in->mode, err) < 0)
         result = tn_error_context(err, "the content is stored, but not its mode");
+    if (result == 0 && in->prefix && !in->is_new)
+        result = set_attributes(in, err);
     if (result == 0)
         tag_written(in);
     if (in->alone)
@@ -341,11 +358,19 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
 {
     const char *raw = tn_http_query(x, "path"), *mode_text = tn_http_query(x, "mode");
     tn_autofree char *path = tn_v1_query_path(x);
+    const char *prefix, *attributes = tn_http_header(x, "Tendon-Attributes");
+    tn_autojson struct tn_json *these = NULL;
     int64_t mode = 0664;
     struct tn_error err = {0};
 
-    if (!path)
+    if (!path || tn_v1_query_attributes(x, &prefix))
         return;
+    if (prefix && attributes &&
+        (tn_json_parse(attributes, strlen(attributes), &these, NULL) ||
+         tn_json_type(these) != TN_JSON_OBJECT)) {
+        tn_http_reply_detail(x, 422, "Tendon-Attributes must be an object of strings");
+        return;
+    }
     if (raw[strlen(raw) - 1] == '/') {
         tn_http_reply_detail(x, 422, "path must be that of a file");
         return;
@@ -362,6 +387,8 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
                           .path = path,
                           .mode = (mode_t)mode,
                           .mode_given = mode_text,
+                          .prefix = prefix,
+                          .attributes = these,
                           .match = tn_http_header(x, "If-Match")};
     int result = store(&in, ctx, &err);
     if (result < 0 && in.changed) {

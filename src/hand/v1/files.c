@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "hand/file/confine.h"
 #include "hand/routes.h"
+#include "hand/v1/attributes.h"
 #include "hand/v1/v1.h"
 
 enum {
@@ -56,9 +57,10 @@ static const char *kind_name(mode_t mode)
     return "device";
 }
 
-/* name in dir is where a link is read; shown is what it is called. */
+/* name in dir is where a link is read; shown is what it is called; attributes: what those begin
+ * with that are asked for, or NULL. */
 static void write_stat(struct tn_jw *w, int dir, const char *name, const char *shown,
-                       const struct stat *st)
+                       const struct stat *st, const char *attributes)
 {
     char target[4096], mode[8];
     tn_autobuf struct tn_buf raw = TN_BUF_INIT(8192);
@@ -86,6 +88,8 @@ static void write_stat(struct tn_jw *w, int dir, const char *name, const char *s
             tn_jw_kstr(w, "target_base64", tn_buf_str(&raw));
         }
     }
+    if (attributes && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
+        tn_v1_put_attributes(w, dir, name, attributes);
     tn_jw_object_end(w);
 }
 
@@ -98,8 +102,9 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
     struct tn_error err;
     struct stat st;
     int follow = path ? tn_v1_query_flag(x, "follow") : -1;
+    const char *attributes;
 
-    if (follow < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
+    if (follow < 0 || tn_v1_query_attributes(x, &attributes) || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
     tn_autofd int fd = tn_where_open(path, O_PATH | (follow ? 0 : O_NOFOLLOW), &err);
     if (fd < 0) {
@@ -110,7 +115,7 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
         reply_errno(x, errno, path);
         return;
     }
-    write_stat(&w, fd, "", path[1] ? strrchr(path, '/') + 1 : path, &st);
+    write_stat(&w, fd, "", path[1] ? strrchr(path, '/') + 1 : path, &st, attributes);
     tn_http_reply_json(x, 200, &json);
 }
 
@@ -195,7 +200,7 @@ static bool read_after(const char *hex, char name[NAME_MAX + 1])
     return true;
 }
 
-static void write_page(struct tn_jw *w, int dir, const struct page *p)
+static void write_page(struct tn_jw *w, int dir, const struct page *p, const char *attributes)
 {
     const char *last = NULL;
     size_t i = 0;
@@ -207,7 +212,7 @@ static void write_page(struct tn_jw *w, int dir, const struct page *p)
         struct stat st;
         last = p->names[i];
         if (fstatat(dir, last, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            write_stat(w, dir, last, last, &st);
+            write_stat(w, dir, last, last, &st, attributes);
     }
     tn_jw_array_end(w);
     write_next(w, i < p->count || p->more ? last : NULL);
@@ -215,7 +220,7 @@ static void write_page(struct tn_jw *w, int dir, const struct page *p)
 }
 
 static void list_directory(struct tn_http_exchange *x, const char *path, size_t limit,
-                           const char *after)
+                           const char *after, const char *attributes)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(2 * PAGE_BYTES);
     struct tn_jw w = tn_jw(&json);
@@ -231,7 +236,7 @@ static void list_directory(struct tn_http_exchange *x, const char *path, size_t 
     if (sys) {
         reply_errno(x, sys, path);
     } else {
-        write_page(&w, dir, &page);
+        write_page(&w, dir, &page, attributes);
         tn_http_reply_json(x, 200, &json);
     }
     page_done(&page);
@@ -243,15 +248,16 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
     tn_autofree char *path = tn_v1_query_path(x);
     int64_t limit = path ? tn_v1_query_number(x, "limit", LIST_USUAL) : -1;
     char after[NAME_MAX + 1];
+    const char *attributes;
 
-    if (limit < 0)
+    if (limit < 0 || tn_v1_query_attributes(x, &attributes))
         return;
     if (limit == 0 || limit > LIST_MAX)
         tn_http_reply_detail(x, 422, "limit must be a number from 1 to 10000");
     else if (!read_after(tn_http_query(x, "after"), after))
         tn_http_reply_detail(x, 422, "after must be the `next` of the page before");
     else if (tn_v1_act_as_user(x, ctx, &as) == 0)
-        list_directory(x, path, (size_t)limit, after);
+        list_directory(x, path, (size_t)limit, after, attributes);
 }
 
 /* --- changing ------------------------------------------------------------------------------ */

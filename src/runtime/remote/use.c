@@ -280,6 +280,8 @@ int remote_fork(void *engine, const struct tn_subject *s, const char *name,
 
     if (!r->dialect->fork)
         return lacking(r, "forks", err);
+    if (child->spec->network != s->spec->network)
+        return lacking(r, "forks with another network than that of their parent", err);
     tn_autofree char *id = id_of(r, s, deadline, err);
     if (!id || r->dialect->fork(r, id, name, child, &view, deadline, err) < 0)
         return -1;

@@ -237,6 +237,10 @@ static void post_pause(struct tn_http_exchange *x, void *ctx)
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     bool memory = tn_json_bool(tn_json_get(body, "memory"), true);
+    if (tn_json_bool(tn_json_get(body, "requireHealthyGuest"), false)) {
+        native_refuse(x, TN_E_INVALID, "requireHealthyGuest is not served here");
+        return;
+    }
     box_look(b, &v);
     if (!e2b_state(&v))
         not_there(x, v.id);
@@ -411,14 +415,16 @@ static int change_network(struct tn_http_exchange *x, struct box *b, const struc
     const char *wanted = tn_json_get_str(wish, "network", "open");
     const char *network = tn_json_get_str(has, "network", "");
 
-    if (strcmp(network, "allow") != 0)
-        return strcmp(network, wanted) == 0
+    const struct tn_json *rules = tn_json_get(wish, "allow"), *old = tn_json_get(has, "rules");
+    bool opens = strcmp(tn_json_get_str(wish, "network", ""), "open") == 0;
+    if (strcmp(network, "allow") != 0 || opens)
+        return strcmp(network, wanted) == 0 &&
+                       !(opens && (tn_json_count(rules) || tn_json_count(old)))
                    ? 0
                    : tn_fail(err, TN_E_CONFLICT,
                              "the network of this sandbox is %.20s for as long as it lives: one "
                              "that is made with denyOut and allowOut takes other lists",
                              network);
-    const struct tn_json *rules = tn_json_get(wish, "allow"), *old = tn_json_get(has, "rules");
     struct tn_rules_change change = {.allow = without(rules, old), .deny = without(old, rules)};
     int failed = box_change_rules(b, caller_of(x), &change, err);
     free(change.allow.items);

@@ -1,6 +1,7 @@
 /* New sandboxes: POST /sandboxes, fork. */
 #include "base/log.h"
 #include "base/sha256.h"
+#include "gate/rules.h"
 #include "service/admit.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
@@ -46,6 +47,55 @@ int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *
     return tn_fail(err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
 }
 
+/* Something that is not empty, nor false. */
+static bool is_given(const struct tn_json *v)
+{
+    return tn_json_count(v) || tn_json_bool(v, false) || tn_json_str(v, NULL);
+}
+
+/* Whether the network `open` leads nowhere in that net, or to that address, unless a rule of its
+ * own says so: then there is nothing to deny. */
+static bool is_out_of_reach(const char *text)
+{
+    static const char *const nets[] = {"10.0.0.0/8",     "100.64.0.0/10", "127.0.0.0/8",
+                                       "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+                                       "fc00::/7",       "fe80::/10"};
+    struct tn_rule given = {0}, net = {0};
+
+    if (!strchr(text, '/'))
+        return tn_address_parse(text, &given.net) &&
+               tn_address_kind(&given.net) != TN_ADDRESS_PUBLIC;
+    for (size_t i = 0; tn_net_parse(text, &given) && i < TN_COUNT(nets); i++)
+        if (tn_net_parse(nets[i], &net) && given.net.family == net.net.family &&
+            given.bits >= net.bits && tn_address_in(&given.net, &net.net, net.bits))
+            return true;
+    return false;
+}
+
+static int check_denied(const struct tn_json *deny, struct tn_error *err)
+{
+    for (size_t i = 0; i < tn_json_count(deny); i++) {
+        const char *text = tn_json_str(tn_json_at(deny, i), NULL);
+        if (!text || !is_out_of_reach(text))
+            return tn_fail(
+                err, TN_E_INVALID,
+                "network: denyOut can only be %s here, or what is not public: not %.100s",
+                everywhere, text ? text : "that");
+    }
+    return 0;
+}
+
+static void put_rules(struct tn_jw *w, const struct tn_json *allow)
+{
+    tn_jw_key(w, "allow");
+    tn_jw_array(w);
+    for (size_t i = 0; i < tn_json_count(allow); i++) {
+        const char *text = tn_json_str(tn_json_at(allow, i), NULL);
+        surface_put_rule(w, text ? text : "");
+    }
+    tn_jw_array_end(w);
+}
+
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
                     struct tn_error *err)
 {
@@ -55,24 +105,23 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
                   !tn_json_bool(tn_json_get(body, "allowInternetAccess"), true) ||
                   tn_json_lists(deny, everywhere);
 
-    if (tn_json_count(tn_json_get(network, "rules")) || tn_json_get(network, "egressProxy") ||
-        tn_json_get(network, "maskRequestHost"))
-        return tn_fail(err, TN_E_INVALID,
-                       "network: rules, egressProxy and maskRequestHost are not served here");
-    if (tn_json_count(deny) > (tn_json_lists(deny, everywhere) ? 1u : 0u))
-        return tn_fail(err, TN_E_INVALID, "network: denyOut can only be %s here", everywhere);
+    static const char *const absent[] = {"rules", "egressProxy", "maskRequestHost", "dnsServers",
+                                         "httpsPorts"};
+    for (size_t i = 0; i < TN_COUNT(absent); i++)
+        if (is_given(tn_json_get(network, absent[i])))
+            return tn_fail(err, TN_E_INVALID, "network: %s is not served here", absent[i]);
+    if (!tn_json_lists(deny, everywhere) && check_denied(deny, err))
+        return -1;
+    if (!closed && tn_json_count(deny)) { /* behind a gate, with no rules but these */
+        tn_jw_kstr(w, "network", "open");
+        put_rules(w, allow);
+        return 0;
+    }
     if (!closed || tn_json_lists(allow, everywhere))
         return 0;
     tn_jw_kstr(w, "network", tn_json_count(allow) ? "allow" : "none");
-    if (!tn_json_count(allow))
-        return 0;
-    tn_jw_key(w, "allow");
-    tn_jw_array(w);
-    for (size_t i = 0; i < tn_json_count(allow); i++)
-        surface_put_rule(w, tn_json_str(tn_json_at(allow, i), NULL)
-                                ? tn_json_str(tn_json_at(allow, i), NULL)
-                                : "");
-    tn_jw_array_end(w);
+    if (tn_json_count(allow))
+        put_rules(w, allow);
     return 0;
 }
 
@@ -92,9 +141,13 @@ int e2b_read_public(const struct tn_service *s, const struct tn_json *network, b
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
-    return tn_json_count(tn_json_get(body, "iam"))
-               ? tn_fail(err, TN_E_INVALID, "iam is not served here")
-               : 0;
+    if (tn_json_count(tn_json_get(body, "iam")))
+        return tn_fail(err, TN_E_INVALID, "iam is not served here");
+    if (tn_json_bool(tn_json_get(body, "autoPause"), false) &&
+        !tn_json_bool(tn_json_get(body, "autoPauseMemory"), true))
+        return tn_fail(err, TN_E_INVALID,
+                       "autoPauseMemory: a time-out pauses with what is in memory here");
+    return 0;
 }
 
 /* What a recipe says of its box. */
@@ -114,11 +167,10 @@ static void put_size(struct tn_jw *w, const struct tn_json *body)
     tn_jw_kstr(w, "user", "root"); /* as who builds an image */
 }
 
-static int make_spec(struct tn_service *s, const struct caller *who, const char *template,
-                     const struct tn_json *body, struct tn_spec *spec, struct tn_error *err)
+/* The body as members of a spec of ours. */
+static int read_members(const struct tn_json *body, struct tn_json **members, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
-    tn_autojson struct tn_json *members = NULL;
     struct tn_jw w = tn_jw(&text);
 
     tn_jw_object(&w);
@@ -128,8 +180,31 @@ static int make_spec(struct tn_service *s, const struct caller *who, const char 
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_INVALID, "network: too much of it");
-    if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
-        native_spec(s, who, template, members, spec, err))
+    return tn_json_parse(tn_buf_str(&text), text.len, members, err);
+}
+
+/* One that begins with the files of another has the network of that, or none. */
+static int read_closed(const struct tn_json *body, bool *closed, struct tn_error *err)
+{
+    tn_autojson struct tn_json *members = NULL;
+
+    if (read_members(body, &members, err))
+        return -1;
+    const char *network = tn_json_get_str(members, "network", NULL);
+    *closed = network && strcmp(network, "none") == 0;
+    return !network || *closed
+               ? 0
+               : tn_fail(err, TN_E_INVALID,
+                         "network: what begins as a snapshot or a template that was built has the "
+                         "network of that, or none (allow_internet_access=False)");
+}
+
+static int make_spec(struct tn_service *s, const struct caller *who, const char *template,
+                     const struct tn_json *body, struct tn_spec *spec, struct tn_error *err)
+{
+    tn_autojson struct tn_json *members = NULL;
+
+    if (read_members(body, &members, err) || native_spec(s, who, template, members, spec, err))
         return -1;
     if (!surface_add_env(tn_json_get(body, "envVars"), E2B_HOME, spec, err))
         return 0;
@@ -186,7 +261,9 @@ struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
 
     wish->template = from->template;
     if (from->parent)
-        return surface_fork(from->parent, who, given, E2B_HOME, &mounts, wish, err);
+        return read_closed(body, &wish->closed, err)
+                   ? NULL
+                   : surface_fork(from->parent, who, given, E2B_HOME, &mounts, wish, err);
     if (make_spec(s, who, from->template, body, &wish->spec, err))
         return NULL;
     struct box *b = surface_mount(s, who, &mounts, &wish->spec, err)
@@ -289,14 +366,20 @@ static void post_sandboxes(struct tn_http_exchange *x, void *ctx)
 /* --- connect --------------------------------------------------------------------------------- */
 
 /* One that runs gets a later end, never an earlier one; one that rests is woken. */
-static int reconnect(struct tn_http_exchange *x, struct box *b, double seconds, bool *woken,
-                     struct tn_error *err)
+static int reconnect(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                     double seconds, bool *woken, struct tn_error *err)
 {
     autoview struct box_view v;
 
     box_look(b, &v);
     if (!e2b_state(&v))
         return tn_fail(err, TN_E_NOT_FOUND, "sandbox %s not found", v.id);
+    bool pauses = v.timeout_how & TIMEOUT_PAUSE;
+    if (tn_json_bool(tn_json_get(body, "autoPause"), pauses) != pauses)
+        return tn_fail(err, TN_E_INVALID, "autoPause: it stays as the sandbox was made");
+    if (v.goal == BOX_PAUSED && !tn_json_bool(tn_json_get(body, "memory"), true))
+        return tn_fail(err, TN_E_INVALID,
+                       "memory: what is in memory is kept here; pause it without (memory=False)");
     *woken = v.goal != BOX_RUNNING;
     double left = v.timeout > 0 ? v.timeout - service_time() : 0;
     if ((*woken || left < seconds) && (*woken || v.timeout > 0) &&
@@ -319,7 +402,7 @@ static void post_connect(struct tn_http_exchange *x, void *ctx)
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     int failed = read_timeout(s, caller_of(x), body, &seconds, &err) ||
-                 reconnect(x, b, seconds, &woken, &err);
+                 reconnect(x, b, body, seconds, &woken, &err);
     if (native_audit(x, s, "sandbox.resume", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

@@ -12,8 +12,10 @@
 #include "service/api-native.h"
 #include "service/surface.h"
 
-/* Clients ask no more of an envd than its version had: not yet metadata of files (0.6.2). */
-#define E2B_ENVD_VERSION "0.6.1"
+/* Clients ask no more of an envd than its version had: metadata of files (0.6.2), entries in events
+ * (0.6.3), directories on a network (0.6.4). */
+#define E2B_ENVD_VERSION "0.6.4"
+#define E2B_ATTRIBUTES "user.e2b." /* extended attributes that are the metadata of a file */
 #define E2B_TEMPLATE "base"
 #define E2B_GATEWAY "mcp-gateway" /* the template whose sandboxes have that command */
 #define E2B_HOME "/home/user"
@@ -52,7 +54,8 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail);
 /* Lists of what may go out (allowOut, denyOut; body says allow_internet_access), as members of a
- * spec: all (none of them), nothing (network none), or what is named (allow). */
+ * spec: all (none of them), nothing (network none), what is named (allow), or all but what no gate
+ * reaches (open). */
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
                     struct tn_error *err);
 
@@ -132,6 +135,7 @@ struct e2b_call {
     char *home;          /* where paths that are not absolute begin */
     char *cwd;           /* of programs; NULL: home */
     char user[65];       /* as whom; "": the sandbox's own */
+    char *id;            /* of a context, as its path has it; or NULL */
     char *address, *key; /* of its hand, once e2b_files was called */
 };
 
@@ -144,6 +148,9 @@ bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const ch
 void e2b_pass(struct tn_http_exchange *x, struct box *b, int port);
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *e2b_files(struct e2b_call *c);
+/* An entry as clients are told it, at that path; a link has the type of what it leads to. */
+void e2b_put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
+                   const struct tn_entry *e);
 /* The path that is meant, absolute; on the heap.  NULL: answered. */
 char *e2b_path(struct e2b_call *c, const char *given);
 
@@ -157,8 +164,8 @@ bool e2b_is_signed(struct tn_http_exchange *x, const char *token);
 void e2b_execute(struct e2b_call *c);
 void e2b_create_context(struct e2b_call *c);
 void e2b_list_contexts(struct e2b_call *c);
-/* /contexts/ and that. */
-void e2b_one_context(struct e2b_call *c, const char *rest);
+void e2b_remove_context(struct e2b_call *c);
+void e2b_restart_context(struct e2b_call *c);
 
 /* --- Connect (connect.c) --------------------------------------------------------------------- */
 

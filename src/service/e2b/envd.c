@@ -212,12 +212,14 @@ struct tn_hand_files *e2b_files(struct e2b_call *c)
     struct tn_error err = {0};
     struct tn_hand_files *f = NULL;
 
-    if (box_hand(c->b, &c->address, &c->key, tn_deadline_in(HAND_SECONDS), &err) == 0)
+    if (c->address || box_hand(c->b, &c->address, &c->key, tn_deadline_in(HAND_SECONDS), &err) == 0)
         f = tn_hand_files_new(c->address, c->key, &err);
-    if (f)
-        tn_hand_files_hold(f, purse_of(c->x));
-    else
+    if (!f) {
         reply_error(c->x, &err);
+        return NULL;
+    }
+    tn_hand_files_hold(f, purse_of(c->x));
+    tn_hand_files_attributes(f, E2B_ATTRIBUTES, NULL);
     return f;
 }
 
@@ -278,7 +280,7 @@ static void post_init(struct e2b_call *c)
     native_refuse(c->x, TN_E_DENIED, "/init is not for clients");
 }
 
-static const struct row {
+static const struct envd_route {
     const char *method, *path;
     int port;
     void (*call)(struct e2b_call *c);
@@ -293,6 +295,8 @@ static const struct row {
     {"POST", "/execute", E2B_CODE_PORT, e2b_execute},
     {"POST", "/contexts", E2B_CODE_PORT, e2b_create_context},
     {"GET", "/contexts", E2B_CODE_PORT, e2b_list_contexts},
+    {"DELETE", "/contexts/{id}", E2B_CODE_PORT, e2b_remove_context},
+    {"POST", "/contexts/{id}/restart", E2B_CODE_PORT, e2b_restart_context},
 };
 
 static const struct {
@@ -303,13 +307,29 @@ static const struct {
     {"/process.Process/", e2b_process},
 };
 
+/* {id} is any one part of the path, on the heap. */
+static bool fits(const char *pattern, const char *path, char **id)
+{
+    size_t plain = strcspn(pattern, "{");
+
+    if (!pattern[plain])
+        return strcmp(pattern, path) == 0;
+    if (strncmp(pattern, path, plain) != 0)
+        return false;
+    size_t n = strcspn(path + plain, "/");
+    if (!n || strcmp(strchr(pattern, '}') + 1, path + plain + n) != 0)
+        return false;
+    *id = tn_strndup(path + plain, n);
+    return true;
+}
+
 static void dispatch(struct e2b_call *c, const struct target *t)
 {
     const char *method = tn_http_method(c->x), *path = tn_http_path(c->x);
 
     for (size_t i = 0; i < TN_COUNT(rows); i++)
-        if (rows[i].port == t->port && strcmp(rows[i].path, path) == 0 &&
-            strcmp(rows[i].method, method) == 0) {
+        if (rows[i].port == t->port && strcmp(rows[i].method, method) == 0 &&
+            fits(rows[i].path, path, &c->id)) {
             rows[i].call(c);
             return;
         }
@@ -320,11 +340,7 @@ static void dispatch(struct e2b_call *c, const struct target *t)
             return;
         }
     }
-    static const char contexts[] = "/contexts/";
-    if (t->port == E2B_CODE_PORT && strncmp(path, contexts, sizeof contexts - 1) == 0)
-        e2b_one_context(c, path + sizeof contexts - 1);
-    else
-        native_refuse(c->x, TN_E_NOT_FOUND, "%.60s is not served on port %d", path, t->port);
+    native_refuse(c->x, TN_E_NOT_FOUND, "%s %.60s is not served on port %d", method, path, t->port);
 }
 
 static void serve(struct tn_service *s, struct tn_http_exchange *x, const struct target *t)
@@ -342,6 +358,7 @@ static void serve(struct tn_service *s, struct tn_http_exchange *x, const struct
     free(c.address);
     free(c.home);
     free(c.cwd);
+    free(c.id);
     box_release(c.b);
 }
 

@@ -1,4 +1,5 @@
 /* Files of envd: GET and POST /files. */
+#include <ctype.h>
 #include <limits.h>
 #include <strings.h>
 #include <zlib.h>
@@ -6,7 +7,7 @@
 #include "net/multipart.h"
 #include "service/e2b/e2b.h"
 
-enum { ANSWER_MAX = 1 << 20 };
+enum { ANSWER_MAX = 1 << 20, METADATA_MAX = 4096 };
 
 void e2b_get_file(struct e2b_call *c)
 {
@@ -89,18 +90,53 @@ static ssize_t read_part(void *ctx, void *to, size_t n, struct tn_error *err)
     return tn_multipart_read(ctx, to, n, err);
 }
 
-static void put_written(struct tn_jw *w, const char *path)
+/* X-Metadata-KEY: VALUE, of every file of the request.  -1: answered. */
+static int read_metadata(struct tn_http_exchange *x, struct tn_json **out)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(METADATA_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct tn_error err = {0};
+    const char *key, *value;
+    unsigned at = 0;
+
+    tn_jw_object(&w);
+    while ((value = tn_http_next_header(x, "X-Metadata-", &at, &key))) {
+        tn_autofree char *lower = tn_strdup(key);
+        for (char *c = lower; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        for (const char *c = value; *c; c++)
+            if (*c < ' ' || *c > '~')
+                return native_refuse(x, TN_E_INVALID, "X-Metadata-%.60s: expected ASCII", key);
+        if (*key)
+            tn_jw_kstr(&w, lower, value);
+    }
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&text))
+        return native_refuse(x, TN_E_INVALID, "metadata: at most %d bytes of it", METADATA_MAX);
+    if (tn_json_parse(tn_buf_str(&text), text.len, out, &err)) {
+        reply_error(x, &err);
+        return -1;
+    }
+    return 0;
+}
+
+static void put_written(struct tn_jw *w, const char *path, const struct tn_json *metadata)
 {
     tn_jw_object(w);
     tn_jw_kstr(w, "path", path);
     tn_jw_kstr(w, "name", strrchr(path, '/') + 1);
     tn_jw_kstr(w, "type", "file");
+    if (tn_json_count(metadata)) {
+        tn_jw_key(w, "metadata");
+        tn_jw_tree(w, metadata);
+    }
     tn_jw_object_end(w);
 }
 
 /* -1: answered. */
 static int store(struct e2b_call *c, struct tn_hand_files *f, const char *given,
-                 tn_http_source_fn source, void *ctx, struct tn_jw *w)
+                 tn_http_source_fn source, void *ctx, const struct tn_json *metadata,
+                 struct tn_jw *w)
 {
     tn_autofree char *path = e2b_path(c, given);
     tn_autoentry struct tn_entry entry = {0};
@@ -114,13 +150,14 @@ static int store(struct e2b_call *c, struct tn_hand_files *f, const char *given,
         reply_error(c->x, &err);
         return -1;
     }
-    put_written(w, path);
+    put_written(w, path, metadata);
     return 0;
 }
 
 /* Each part is a file, whose name is its path unless the query has one for the only part. */
 static int store_parts(struct e2b_call *c, struct tn_hand_files *f, const char *type,
-                       tn_http_source_fn source, void *ctx, struct tn_jw *w)
+                       tn_http_source_fn source, void *ctx, const struct tn_json *metadata,
+                       struct tn_jw *w)
 {
     const char *given = tn_http_query(c->x, "path");
     const struct tn_part *part;
@@ -136,7 +173,7 @@ static int store_parts(struct e2b_call *c, struct tn_hand_files *f, const char *
         else if (!given && (!part->filename || !*part->filename))
             failed = native_refuse(c->x, TN_E_INVALID, "a part without a filename, and no path");
         else
-            failed = store(c, f, given ? given : part->filename, read_part, m, w);
+            failed = store(c, f, given ? given : part->filename, read_part, m, metadata, w);
         count++;
     }
     tn_multipart_free(m);
@@ -156,11 +193,14 @@ static void post_files(struct e2b_call *c, tn_http_source_fn source, void *ctx)
         native_refuse(c->x, TN_E_INVALID, "path: expected, to say which file");
         return;
     }
-    tn_autofiles struct tn_hand_files *f = e2b_files(c);
+    tn_autojson struct tn_json *metadata = NULL;
+    tn_autofiles struct tn_hand_files *f = read_metadata(c->x, &metadata) ? NULL : e2b_files(c);
     if (!f)
         return;
+    tn_hand_files_attributes(f, E2B_ATTRIBUTES, metadata);
     tn_jw_array(&w);
-    if (parts ? store_parts(c, f, type, source, ctx, &w) : store(c, f, path, source, ctx, &w))
+    if (parts ? store_parts(c, f, type, source, ctx, metadata, &w)
+              : store(c, f, path, source, ctx, metadata, &w))
         return;
     tn_jw_array_end(&w);
     tn_http_reply_json(c->x, 200, &json);

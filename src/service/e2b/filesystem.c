@@ -49,11 +49,17 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
     put_time_of(w, e->mtime);
     if (e->target)
         tn_jw_kstr(w, "symlinkTarget", e->target);
+    if (e->type == TN_ENTRY_SYMLINK)
+        tn_jw_kbool(w, "isSymlink", true);
+    if (e->attributes) {
+        tn_jw_key(w, "metadata");
+        tn_jw_tree(w, e->attributes);
+    }
     tn_jw_object_end(w);
 }
 
-static void put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
-                      const struct tn_entry *e)
+void e2b_put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
+                   const struct tn_entry *e)
 {
     tn_autoentry struct tn_entry target = {0};
     enum tn_entry_type type = e->type;
@@ -79,7 +85,7 @@ static void answer_entry(struct e2b_call *c, struct tn_hand_files *f, const char
     }
     tn_jw_object(&w);
     tn_jw_key(&w, "entry");
-    put_found(f, &w, path, &e);
+    e2b_put_found(f, &w, path, &e);
     tn_jw_object_end(&w);
     e2b_answer(c, &json);
 }
@@ -175,7 +181,7 @@ static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
     if (++walk->count > ENTRIES_MAX || !tn_buf_ok(walk->w.out))
         return tn_fail(err, TN_E_TOO_LARGE, "more than %d entries", ENTRIES_MAX);
     if (e->type == TN_ENTRY_SYMLINK)
-        put_found(walk->f, &walk->w, path, e);
+        e2b_put_found(walk->f, &walk->w, path, e);
     else
         put_entry(&walk->w, path, e, e->type);
     if (e->type == TN_ENTRY_DIRECTORY && walk->depth < walk->most) {

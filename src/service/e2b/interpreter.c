@@ -410,14 +410,12 @@ static void end_context(struct e2b_call *c, const char *id, bool again)
         tn_http_reply(c->x, 204, NULL, NULL, 0);
 }
 
-void e2b_one_context(struct e2b_call *c, const char *rest)
+void e2b_remove_context(struct e2b_call *c)
 {
-    const char *method = tn_http_method(c->x);
-    tn_autofree char *id = tn_strndup(rest, strcspn(rest, "/"));
-    bool restart = strcmp(rest + strlen(id), "/restart") == 0;
+    end_context(c, c->id, false);
+}
 
-    if (restart ? strcmp(method, "POST") == 0 : strcmp(method, "DELETE") == 0 && !rest[strlen(id)])
-        end_context(c, id, restart);
-    else
-        native_refuse(c->x, TN_E_NOT_FOUND, "there is no such call of a context");
+void e2b_restart_context(struct e2b_call *c)
+{
+    end_context(c, c->id, true);
 }

@@ -4,6 +4,7 @@
 #include "service/e2b/e2b.h"
 
 enum { EVENT_MAX = 64 << 10 };
+#define ENTRY_SECONDS 20.0 /* for the entries of one event, or of one list of them */
 
 /* What a file that was moved is to clients of theirs: gone under its old name, new under the
  * other. */
@@ -45,12 +46,25 @@ static const char *below(const char *root, const char *path)
                : NULL;
 }
 
-static void put_event(struct tn_jw *w, const char *name, const char *kind)
+/* f: entries are wished; one that is not there any more (removed, another name) has none. */
+static void put_event(struct tn_jw *w, struct tn_hand_files *f, const char *path, const char *name,
+                      const char *kind, int64_t deadline)
 {
+    tn_autoentry struct tn_entry e = {0};
+
     tn_jw_object(w);
     tn_jw_kstr(w, "name", name);
     tn_jw_kstr(w, "type", kind);
+    if (f && tn_hand_files_stat(f, path, false, &e, deadline, NULL) == 0) {
+        tn_jw_key(w, "entry");
+        e2b_put_found(f, w, path, &e);
+    }
     tn_jw_object_end(w);
+}
+
+static bool wants_entries(const struct tn_json *message)
+{
+    return tn_json_bool(e2b_member(message, "includeEntry", "include_entry"), false);
 }
 
 /* The directory to watch, which must be one; NULL: answered. */
@@ -80,6 +94,7 @@ static char *root_of(struct e2b_call *c, const struct tn_json *message, bool *re
 struct stream {
     struct e2b_call *c;
     const char *root;
+    struct tn_hand_files *entries; /* of what has changed; or NULL */
     double beat;
     int64_t sent; /* when */
     bool begun;
@@ -119,7 +134,7 @@ static int pass_on(const char *event, const char *path, void *ctx)
         return 0;
     tn_jw_object(&w);
     tn_jw_key(&w, "filesystem");
-    put_event(&w, name, kind);
+    put_event(&w, s->entries, path, name, kind, tn_deadline_in(ENTRY_SECONDS));
     tn_jw_object_end(&w);
     s->sent = tn_now();
     return e2b_stream_send(s->c, &text) < 0;
@@ -134,6 +149,10 @@ void e2b_watch_dir(struct e2b_call *c, const struct tn_json *message)
 
     if (!root)
         return;
+    tn_autofiles struct tn_hand_files *f = wants_entries(message) ? e2b_files(c) : NULL;
+    if (wants_entries(message) && !f)
+        return;
+    s.entries = f;
     int result = tn_hand_watch(&(struct tn_hand_address){c->address, c->key}, root, recursive,
                                pass_on, &s, tn_http_fd(c->x), &err);
     if (tn_http_peer_gone(c->x))
@@ -163,8 +182,8 @@ void e2b_create_watcher(struct e2b_call *c, const struct tn_json *message)
         return;
     }
     /* Events tell whole paths: the directory goes along in the name, which is the client's to
-     * keep. */
-    tn_autofree char *name = tn_asprintf("%s:%s", id, root);
+     * keep, and whether they have entries ("+"). */
+    tn_autofree char *name = tn_asprintf("%s:%s%s", id, wants_entries(message) ? "+" : "", root);
     tn_jw_object(&w);
     tn_jw_kstr(&w, "watcherId", name);
     tn_jw_object_end(&w);
@@ -174,6 +193,8 @@ void e2b_create_watcher(struct e2b_call *c, const struct tn_json *message)
 struct listing {
     struct tn_jw w;
     const char *root;
+    struct tn_hand_files *entries;
+    int64_t deadline;
 };
 
 static int list_event(const char *event, const char *path, void *ctx)
@@ -182,35 +203,40 @@ static int list_event(const char *event, const char *path, void *ctx)
     const char *kind = kind_of(event), *name = below(l->root, path);
 
     if (kind && name)
-        put_event(&l->w, name, kind);
+        put_event(&l->w, l->entries, path, name, kind, l->deadline);
     return 0;
 }
 
-/* "ID:/directory" taken apart; where the hand is.  -1: answered. */
-static int find_watcher(struct e2b_call *c, const struct tn_json *message, char id[TN_WATCHER_ID],
-                        const char **root)
+/* "ID:/directory" taken apart, and files of the hand.  NULL: answered. */
+static struct tn_hand_files *find_watcher(struct e2b_call *c, const struct tn_json *message,
+                                          char id[TN_WATCHER_ID], const char **root)
 {
     const char *name = tn_json_str(e2b_member(message, "watcherId", "watcher_id"), NULL);
     size_t n = name ? strcspn(name, ":") : 0;
 
-    if (!n || n >= TN_WATCHER_ID || !name[n])
-        return e2b_fail(c, "not_found", "there is no such watcher");
+    if (!n || n >= TN_WATCHER_ID || !name[n]) {
+        e2b_fail(c, "not_found", "there is no such watcher");
+        return NULL;
+    }
     snprintf(id, n + 1, "%s", name);
     *root = name + n + 1;
-    struct tn_hand_files *f = e2b_files(c);
-    tn_hand_files_free(f);
-    return f ? 0 : -1;
+    return e2b_files(c);
 }
 
 void e2b_watcher_events(struct e2b_call *c, const struct tn_json *message)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, E2B_ANSWER_MAX);
-    struct listing l = {.w = tn_jw(&json)};
+    struct listing l = {.w = tn_jw(&json), .deadline = tn_deadline_in(ENTRY_SECONDS)};
     struct tn_error err = {0};
     char id[TN_WATCHER_ID];
 
-    if (find_watcher(c, message, id, &l.root))
+    tn_autofiles struct tn_hand_files *f = find_watcher(c, message, id, &l.root);
+    if (!f)
         return;
+    if (*l.root == '+') {
+        l.root++;
+        l.entries = f;
+    }
     tn_jw_object(&l.w);
     tn_jw_key(&l.w, "events");
     tn_jw_array(&l.w);
@@ -230,7 +256,8 @@ void e2b_remove_watcher(struct e2b_call *c, const struct tn_json *message)
     char id[TN_WATCHER_ID];
     const char *root;
 
-    if (find_watcher(c, message, id, &root))
+    tn_autofiles struct tn_hand_files *f = find_watcher(c, message, id, &root);
+    if (!f)
         return;
     if (tn_hand_watcher_end(&(struct tn_hand_address){c->address, c->key}, id,
                             tn_deadline_in(E2B_SECONDS), &err))
