@@ -108,6 +108,7 @@ enum tn_ability {
     TN_CAN_GVISOR = 1 << 8,      /* a kernel of its own */
     TN_CAN_SECRETS = 1 << 9,     /* a gate that puts them in, or somebody elsewhere who has one */
     TN_CAN_CHANGE_ENV = 1 << 10, /* a start takes the variables as the spec has them then */
+    TN_CAN_KATA = 1 << 11,       /* a virtual machine of its own */
 };
 
 /* One line of `tendon doctor`. */

@@ -147,3 +147,23 @@ def test_the_hands_image_as_a_volume_where_clusters_have_none(world):
     with pytest.raises(Refusal) as refusal:
         world.new(world.open())
     assert refusal.value.code == "unsupported" and "kubernetes.hand_volume" in refusal.value.text, refusal.value
+
+
+def test_a_runtime_class_is_what_its_handler_says(cluster, world):
+    """One that its handler names as something else is refused before anything is made; the node knows `walled` alone of these."""
+    for name, handler in (("test-walled", "walled"), ("test-kata", "kata-qemu"), ("test-plain", "runc")):
+        thing = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+        cluster.kubectl("apply", "--filename=-", input=json.dumps(thing))
+    before = world.census()
+    world.settings.update({"kubernetes.runtime_class_gvisor": "test-kata", "kubernetes.runtime_class_kata": "test-plain"})
+    driver = world.open()
+    for isolation, said in (("gvisor", "handled by kata-qemu, which gives isolation kata"), ("kata", "handled by runc, which gives isolation native")):
+        with pytest.raises(Refusal) as refusal:
+            world.new(driver, isolation=isolation)
+        assert refusal.value.code == "unsupported" and said in refusal.value.text, refusal.value
+    assert world.census() == before
+    world.settings["kubernetes.runtime_class_kata"] = "test-walled"
+    box = world.new(world.open(), isolation="kata")
+    told = box("inspect")["isolation"]
+    assert (told["runtime_class"], told["runtime_handler"], told["kata"], told["gvisor"]) == ("test-walled", "walled", True, False), told
+    cluster.kubectl("delete", "runtimeclass", "test-walled", "test-kata", "test-plain")

@@ -144,6 +144,8 @@ static void tell_all_classes(const struct report *r)
     tell_classes(r, "gVisor", "/apis/node.k8s.io/v1/runtimeclasses?limit=100",
                  k->runtime_class_gvisor, NULL,
                  "no runtime class of that name (kubernetes.runtime_class_gvisor)");
+    tell_classes(r, "Kata", "/apis/node.k8s.io/v1/runtimeclasses?limit=100", k->runtime_class_kata,
+                 NULL, "no runtime class of that name (kubernetes.runtime_class_kata)");
 }
 
 /* For what has no shell inside. */

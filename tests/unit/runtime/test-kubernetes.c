@@ -503,6 +503,34 @@ static void test_what_cannot_be(void **state)
     assert_int_equal(err.code, TN_E_UNSUPPORTED);
 }
 
+/* A handler tells more than the setting that names its class. */
+static void test_what_a_class_gives(void **state)
+{
+    static const struct {
+        const char *class, *handler, *walls;
+    } cases[] = {
+        {"", "", "native"},
+        {"gvisor", "runsc", "gvisor"},
+        {"gvisor", "", "gvisor"},
+        {"gvisor", "safe", "gvisor"},
+        {"gvisor", "kata-qemu", "kata"},
+        {"kata", "", "kata"},
+        {"kata", "runc", "native"},
+        {"other", "kata-clh", "kata"},
+        {"other", "", "native"},
+        {"other", "gvisor", "gvisor"},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++)
+        assert_string_equal(pod_walls(&w->config.kubernetes, cases[i].class, cases[i].handler),
+                            cases[i].walls);
+    want(w, "{\"isolation\":\"kata\"}");
+    assert_string_equal(pod_class(&w->config, &w->spec), "kata");
+    set(w, "tendon.isolation", "gvisor");
+    assert_string_equal(pod_class(&w->config, &w->spec), "gvisor");
+}
+
 /* Nobody in it may become who its gate is. */
 static void test_what_no_gate_holds(void **state)
 {
@@ -682,6 +710,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_secret, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_class_gives, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_no_gate_holds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gated_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wishes_have_ends, set_up, tear_down),
