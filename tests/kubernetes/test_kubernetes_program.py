@@ -57,6 +57,10 @@ def test_ports_have_the_name_of_a_service(world, tendon):
     """Without a domain for people the cluster's own name of a port is told, and leads to the pod."""
     before = world.census()
     tendon("new", "--name", "web", "--port", "3000", *tendon.box)
+    with tendon.start("--json", "open", "web") as process:  # forwards, and makes nothing for that
+        assert json.loads(process.stdout.readline())["url"].startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+    assert world.census()["services"] == before["services"]
     (port,) = json.loads(tendon("--json", "port", "web"))
     name, number = re.fullmatch(rf"http://([^.]+)\.{world.namespace}\.svc:(\d+)", port["url"]).groups()
     assert number == "3000" and "inside of the cluster alone" in tendon.notes("port", "web")
@@ -70,6 +74,17 @@ def test_ports_have_the_name_of_a_service(world, tendon):
     wait_until(lambda: led() == [pod["status"]["podIP"]], 60, "the Service leads to the pod")
     tendon("rm", "web")
     wait_until(lambda: world.census() == before, 60, "the Service goes with its sandbox")
+
+
+def test_open_takes_an_address_that_browsers_reach(world, tendon):
+    """With a domain for people it is the Ingress, which is made for that."""
+    before = world.census()
+    tendon.env["KUBERNETES_INGRESS_DOMAIN"] = "people.example.org"
+    tendon("new", "--name", "web", "--port", "3000", *tendon.box)
+    url = json.loads(tendon("--json", "open", "web"))["url"]
+    assert re.fullmatch(r"http://3000-[a-z0-9]+\.people\.example\.org/", url) and len(world.names(KINDS[-1])) == 1, url
+    tendon("rm", "web")
+    wait_until(lambda: world.census() == before, 60, "both go with it")
 
 
 def test_a_cluster_that_is_not_checked_is_told_loudly(world, tendon):

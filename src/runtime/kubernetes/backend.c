@@ -51,6 +51,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .put = pods_put,
     .exec = pods_exec,
     .url = pods_url,
+    .look_url = pods_look_url,
     .logs = pods_logs,
     .network = network,
     .refusals = pods_refusals,

@@ -107,6 +107,9 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
 const char *pod_put_policy(enum pod_network network, size_t at,
                            const struct tn_config_kubernetes *k, struct tn_buf *out);
 
+/* Whether kubernetes.nameservers has any. */
+bool pod_has_nameservers(const struct tn_config_kubernetes *k);
+
 /* Begins an object with its metadata, which stays open for more; ends it. */
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
               struct tn_jw *w);
@@ -365,6 +368,8 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
               int64_t deadline, struct tn_error *err);
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
+                    struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
 
