@@ -273,8 +273,10 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRINGS("nameservers", KUBERNETES, nameservers,
                .fallback = "169.254.20.10,169.254.169.254,169.254.10.10,169.254.10.11",
                .env = "TENDON_KUBERNETES_NAMESERVERS",
-               .help = "addresses or networks that answer names and are no pods: open to port 53 "
-                       "of them alone (NodeLocal DNSCache, GKE Cloud DNS, AKS LocalDNS)"),
+               .help =
+                   "addresses or networks that answer names and are no pods: open to port 53 "
+                   "of them alone (NodeLocal DNSCache, GKE Cloud DNS, AKS LocalDNS); none: there "
+                   "are none"),
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 

@@ -200,7 +200,7 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
             return tn_fail(err, TN_E_INVALID,
                            "kubernetes.near: expected nets such as 2600:1f14::/36, found %.100s",
                            k->near.items[i]);
-    for (size_t i = 0; i < k->nameservers.count; i++) {
+    for (size_t i = 0; pod_has_nameservers(k) && i < k->nameservers.count; i++) {
         const char *text = k->nameservers.items[i];
         struct tn_address address;
         if (!tn_net_parse(text, &(struct tn_rule){0}) && !tn_address_parse(text, &address))

@@ -694,6 +694,12 @@ static void test_nameservers_beside_pods(void **state)
     pod_put_policy(POD_NETWORK_OPEN, 0, &(struct tn_config_kubernetes){0}, &none);
     assert_null(strstr(tn_buf_str(&none), "\"to\":[]"));
     assert_null(strstr(tn_buf_str(&none), "/32\"}}"));
+    /* What a variable can say. */
+    tn_autobuf struct tn_buf said = TN_BUF_INIT(POD_MANIFEST_MAX);
+    set(w, "kubernetes.nameservers", "none");
+    assert_int_equal(pod_check(&w->config, NULL, NULL), 0);
+    pod_put_policy(POD_NETWORK_OPEN, 0, &w->config.kubernetes, &said);
+    assert_string_equal(tn_buf_str(&said), tn_buf_str(&none));
 }
 
 int main(void)
