@@ -13,13 +13,12 @@ import pytest
 import yaml
 
 from conformance import wait_until
-from kube_world import built_or_skip
+from kube_world import POLICIES, built_or_skip
 from service_image import build_image
 from trees import RELEASE, ROOT, program
 
 CHART, PLAIN = ROOT / "deploy/helm/tendon", ROOT / "deploy/kubernetes"
 SANDBOXES = "tendon-sandboxes"
-POLICIES = {"tendon-none", "tendon-open", "tendon-hand", "tendon-people"}
 # Of a machine that does much else.
 SMALL = ("resources.requests.cpu=10m", "sandboxes.requests.cpu=10m", "sandboxes.requests.memory=16Mi", "sandboxes.workspaceSize=1Gi")
 
