@@ -198,6 +198,8 @@ static const struct tn_field kubernetes_rows[] = {
               .env = "KUBERNETES_TOLERATIONS_YAML", .help = "tolerations of the pod, as YAML"),
     TN_BOOL("privileged", KUBERNETES, privileged, .env = "KUBERNETES_PRIVILEGED",
             .help = "privileged pods"),
+    TN_BOOL("restricted", KUBERNETES, restricted, .env = "TENDON_KUBERNETES_RESTRICTED",
+            .help = "no pod is root, whoever asks for it and whatever its namespace admits"),
     TN_STRING("kubeconfig", KUBERNETES, kubeconfig, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_KUBECONFIG",
               .help = "kubeconfig files, with colons between them [as kubectl finds them]"),

@@ -58,7 +58,7 @@ struct tn_config_kubernetes {
     char *resource_cpu_request, *resource_memory_request, *resource_memory_limit;
     char *image_pull_secret, *ingress_tls_secret;
     char *node_selector_key, *node_selector_val, *tolerations_yaml;
-    bool privileged;
+    bool privileged, restricted;
     /* Ours. */
     char *kubeconfig, *context; /* NULL: as kubectl finds them */
     int reach;                  /* enum tn_kubernetes_reach */

@@ -117,6 +117,22 @@ def test_killed_in_the_middle_of_a_create(world, tendon, when):
     world.cluster.kubectl("delete", "secret", theirs["metadata"]["name"], namespace=world.namespace)
 
 
+def test_no_pod_is_root_where_that_is_set(world, tendon):
+    """Nor does one that was before start again, though the namespace admits it."""
+    before = world.census()
+    tendon("new", "--name", "one", "--user", "root", *tendon.box)
+    assert tendon("exec", "one", "--", "id", "-u").strip() == "0"
+    tendon("stop", "one")
+    tendon.env["TENDON_KUBERNETES_RESTRICTED"] = "true"
+    for words in (["resume", "one"], ["new", "--user", "root", *tendon.box]):
+        with tendon.start(*words) as process:
+            said = process.communicate(timeout=120)[1]
+        assert process.returncode and "kubernetes.restricted" in said, said
+    assert world.names("pods") == before["pods"]
+    tendon("rm", "one")
+    assert world.census() == before
+
+
 def test_doctor_tries_the_hands_image(world, tendon):
     """What it finds is what a sandbox would; it leaves nothing. Without --runtime it makes nothing at all."""
     def findings(*words):

@@ -209,8 +209,15 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
                            "169.254.20.10 or fd00::/120, found %.100s",
                            text);
     }
+    if (k->restricted && k->privileged)
+        return tn_fail(err, TN_E_INVALID,
+                       "kubernetes.privileged: kubernetes.restricted forbids it: expected one of "
+                       "them");
     if (!spec) /* the settings alone */
         return 0;
+    if (k->restricted && pod_uid(config, spec) == 0)
+        return tn_fail(err, TN_E_DENIED,
+                       "user root: pods of this configuration never are (kubernetes.restricted)");
     const char *class = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
     if (class && !*class)
         return tn_fail(err, TN_E_UNSUPPORTED,

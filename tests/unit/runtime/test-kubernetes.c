@@ -531,6 +531,36 @@ static void test_what_a_class_gives(void **state)
     assert_string_equal(pod_class(&w->config, &w->spec), "gvisor");
 }
 
+/* Whatever the namespace admits. */
+static void test_what_is_kept_restricted(void **state)
+{
+    static const struct {
+        const char *spec;
+        int result;
+    } cases[] = {
+        {"{\"user\":\"root\"}", -1}, {"{\"user\":\"0\"}", -1}, {"{\"user\":\"7\"}", 0}, {"{}", 0}};
+    struct world *w = *state;
+
+    for (int kept = 0; kept < 2; kept++) {
+        set(w, "kubernetes.restricted", kept ? "true" : "false");
+        for (size_t i = 0; i < TN_COUNT(cases); i++) {
+            struct tn_error err = {0};
+            tn_spec_done(&w->spec);
+            tn_spec_init(&w->spec);
+            want(w, cases[i].spec);
+            assert_int_equal(pod_check(&w->config, &w->spec, &err), kept ? cases[i].result : 0);
+            if (err.code)
+                assert_int_equal(err.code, TN_E_DENIED);
+        }
+    }
+    tn_spec_done(&w->spec);
+    tn_spec_init(&w->spec);
+    set(w, "core.run_as_openhands", "false"); /* whose default is root */
+    assert_int_equal(pod_check(&w->config, &w->spec, NULL), -1);
+    set(w, "kubernetes.privileged", "true");
+    assert_int_equal(pod_check(&w->config, NULL, NULL), -1);
+}
+
 /* Nobody in it may become who its gate is. */
 static void test_what_no_gate_holds(void **state)
 {
@@ -717,6 +747,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_a_class_gives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_kept_restricted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_no_gate_holds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gated_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wishes_have_ends, set_up, tear_down),
