@@ -80,9 +80,12 @@ static int open_port(struct page *page, struct tn_sandbox *sb, int port, bool lo
 {
     struct forward forward = {.host = "127.0.0.1", .inside = port};
     bool far = tn_sandbox_backend(sb)->elsewhere; /* a page of a service wants to know who comes */
-    tn_autofree char *url = loopback || far ? NULL : tn_sandbox_url(sb, port, NULL);
+    bool there;
+    tn_autofree char *seen = loopback || far ? NULL : tn_sandbox_look_url(sb, port, &there);
+    bool inner = seen && url_is_of_cluster(seen); /* no browser gets there: nothing is made */
+    tn_autofree char *url = loopback || far || inner ? NULL : tn_sandbox_url(sb, port, NULL);
 
-    if (!url || url_is_of_cluster(url)) {
+    if (!url) {
         cli_note(page->cli, "forwarding until ctrl-C");
         return forward_all(page->cli, sb, &forward, 1, forwarded, page, err);
     }

@@ -108,6 +108,7 @@ enum tn_ability {
     TN_CAN_GVISOR = 1 << 8,      /* a kernel of its own */
     TN_CAN_SECRETS = 1 << 9,     /* a gate that puts them in, or somebody elsewhere who has one */
     TN_CAN_CHANGE_ENV = 1 << 10, /* a start takes the variables as the spec has them then */
+    TN_CAN_KATA = 1 << 11,       /* a virtual machine of its own */
 };
 
 /* One line of `tendon doctor`. */
@@ -212,6 +213,10 @@ struct tn_backend {
      * host that ends in .svc is a Service's name, which its cluster alone knows.  The function may
      * be NULL: only the tunnel reaches ports. */
     char *(*url)(void *engine, const struct tn_subject *subject, int port, struct tn_error *err);
+    /* What url would say, and whether all that it takes is there: makes nothing.  NULL: nor does
+     * url. */
+    char *(*look_url)(void *engine, const struct tn_subject *subject, int port, bool *there,
+                      struct tn_error *err);
     /* What the hand and its sandbox printed; with follow until the deadline or fn stops. */
     int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
                 void *ctx, int64_t deadline, struct tn_error *err);

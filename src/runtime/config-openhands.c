@@ -198,6 +198,8 @@ static const struct tn_field kubernetes_rows[] = {
               .env = "KUBERNETES_TOLERATIONS_YAML", .help = "tolerations of the pod, as YAML"),
     TN_BOOL("privileged", KUBERNETES, privileged, .env = "KUBERNETES_PRIVILEGED",
             .help = "privileged pods"),
+    TN_BOOL("restricted", KUBERNETES, restricted, .env = "TENDON_KUBERNETES_RESTRICTED",
+            .help = "no pod is root, whoever asks for it and whatever its namespace admits"),
     TN_STRING("kubeconfig", KUBERNETES, kubeconfig, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_KUBECONFIG",
               .help = "kubeconfig files, with colons between them [as kubectl finds them]"),
@@ -253,6 +255,9 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRING("runtime_class_gvisor", KUBERNETES, runtime_class_gvisor, .fallback = "gvisor",
               .env = "TENDON_KUBERNETES_RUNTIME_CLASS_GVISOR",
               .help = "runtime class of --isolation gvisor"),
+    TN_STRING("runtime_class_kata", KUBERNETES, runtime_class_kata, .fallback = "kata",
+              .env = "TENDON_KUBERNETES_RUNTIME_CLASS_KATA",
+              .help = "runtime class of --isolation kata"),
     TN_DOUBLE("schedule_seconds", KUBERNETES, schedule_seconds, .fallback = "10",
               .env = "TENDON_KUBERNETES_SCHEDULE_SECONDS", .min = 0, .max = 86400,
               .help = "seconds that a pod may find no node before its create fails"),
@@ -270,8 +275,10 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRINGS("nameservers", KUBERNETES, nameservers,
                .fallback = "169.254.20.10,169.254.169.254,169.254.10.10,169.254.10.11",
                .env = "TENDON_KUBERNETES_NAMESERVERS",
-               .help = "addresses or networks that answer names and are no pods: open to port 53 "
-                       "of them alone (NodeLocal DNSCache, GKE Cloud DNS, AKS LocalDNS)"),
+               .help =
+                   "addresses or networks that answer names and are no pods: open to port 53 "
+                   "of them alone (NodeLocal DNSCache, GKE Cloud DNS, AKS LocalDNS); none: there "
+                   "are none"),
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 

@@ -99,10 +99,16 @@ static void add_volumes(const struct tn_config *c, struct tn_spec *spec)
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
+const char *tn_config_isolation(const struct tn_config *c, const struct tn_spec *spec)
+{
+    bool said = spec->isolation && strcmp(c->tendon.isolation, "native") == 0;
+
+    return said ? spec->isolation : c->tendon.isolation;
+}
+
 bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec)
 {
-    return strcmp(c->tendon.isolation, "gvisor") == 0 ||
-           (spec->isolation && strcmp(spec->isolation, "gvisor") == 0);
+    return strcmp(tn_config_isolation(c, spec), "gvisor") == 0;
 }
 
 bool tn_config_network_is_said(const struct tn_config *c, int said)
@@ -124,7 +130,8 @@ static int add_sections(const struct tn_config *c, struct tn_spec *spec, struct 
 
     if (set_text(spec, "runtime", c->tendon.runtime, err) < 0)
         return -1;
-    if (tn_config_wants_gvisor(c, spec) && set_text(spec, "isolation", "gvisor", err) < 0)
+    if (strcmp(c->tendon.isolation, "native") != 0 &&
+        set_text(spec, "isolation", c->tendon.isolation, err) < 0)
         return -1;
     if (is_given(c, "core", "workspace_mount_path_in_sandbox") &&
         set_text(spec, "workspace", c->core.workspace_mount_path_in_sandbox, err) < 0)

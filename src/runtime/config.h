@@ -58,7 +58,7 @@ struct tn_config_kubernetes {
     char *resource_cpu_request, *resource_memory_request, *resource_memory_limit;
     char *image_pull_secret, *ingress_tls_secret;
     char *node_selector_key, *node_selector_val, *tolerations_yaml;
-    bool privileged;
+    bool privileged, restricted;
     /* Ours. */
     char *kubeconfig, *context; /* NULL: as kubectl finds them */
     int reach;                  /* enum tn_kubernetes_reach */
@@ -71,7 +71,7 @@ struct tn_config_kubernetes {
     char *service_account, *priority_class, *ingress_class;
     char *affinity_yaml, *topology_spread_yaml;
     char *resource_cpu_limit, *resource_ephemeral_limit; /* NULL: none */
-    char *gpu_resource, *runtime_class_gvisor;
+    char *gpu_resource, *runtime_class_gvisor, *runtime_class_kata;
     double schedule_seconds;        /* that no node may have room for a pod */
     int agent_sandbox;              /* enum tn_kubernetes_agent */
     char *sandbox_pool;             /* a SandboxWarmPool; NULL: none */
@@ -313,6 +313,8 @@ typedef int (*tn_config_pool_fn)(const char *name, const struct tn_config_pool *
 int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
                     struct tn_error *err);
 
+/* Its walls, of tn_isolations: what the configuration demands of all, else what it says. */
+const char *tn_config_isolation(const struct tn_config *c, const struct tn_spec *spec);
 /* Whether it has to run on gVisor: it says so, or the configuration demands it of all. */
 bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec);
 /* The network of a jail whose spec says that (enum tn_network): never the default.  Where nobody

@@ -21,9 +21,23 @@ static int check(const struct tn_sandbox *sb, const char *name, struct tn_error 
     return 0;
 }
 
+/* Its row goes when nothing of it is left there: what has no row counts for nobody, and nobody
+ * removes it. */
+static int forget(struct tn_sandbox *sb, const struct tn_subject *subject, const char *name,
+                  int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (sb->backend->forget(sb->engine, subject, name, deadline, &why) < 0 &&
+        why.code != TN_E_NOT_FOUND)
+        return tn_fail(err, why.code, "%s", why.text);
+    return tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, err);
+}
+
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err)
 {
+    struct tn_error failed = {0}, left = {0};
     tn_autofd int lock = -1;
 
     if (check(sb, name, err))
@@ -32,11 +46,14 @@ int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadlin
     struct tn_subject subject = tn_sandbox_subject(sb);
     if (lock < 0 || tn_store_snapshot_add(sb->rt->store, sb->record.id, name, err))
         return -1;
-    if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, err))
+    if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, &failed))
         return 0;
-    sb->backend->forget(sb->engine, &subject, name, tn_deadline_in(CLEAR_SECONDS), NULL);
-    tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, NULL);
-    return tn_error_context(err, "sandbox %s", sb->record.id);
+    if (!forget(sb, &subject, name, tn_deadline_in(CLEAR_SECONDS), &left))
+        return tn_fail(err, failed.code, "sandbox %s: %s", sb->record.id, failed.text);
+    return tn_fail(err, failed.code,
+                   "sandbox %s: %.220s; what was begun of it is still there and counts until "
+                   "snapshot %s is removed (%.120s)",
+                   sb->record.id, failed.text, name, left.text);
 }
 
 int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
@@ -48,9 +65,7 @@ int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
         return -1;
     lock = tn_sandbox_hold(sb, deadline, err);
     struct tn_subject subject = tn_sandbox_subject(sb);
-    if (lock < 0 || sb->backend->forget(sb->engine, &subject, name, deadline, err))
-        return -1;
-    return tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, err);
+    return lock < 0 ? -1 : forget(sb, &subject, name, deadline, err);
 }
 
 int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadline,

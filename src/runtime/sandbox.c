@@ -460,18 +460,20 @@ void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec)
 static int check_isolation(const struct tn_config *config, const struct tn_backend *backend,
                            const struct tn_spec *spec, struct tn_error *err)
 {
-    if (!tn_config_wants_gvisor(config, spec))
+    const char *wanted = tn_config_isolation(config, spec);
+    bool kata = strcmp(wanted, "kata") == 0;
+
+    if (strcmp(wanted, "native") == 0)
         return 0;
-    if (spec->isolation && strcmp(spec->isolation, "gvisor") != 0)
+    if (spec->isolation && strcmp(spec->isolation, wanted) != 0)
         return tn_fail(err, TN_E_DENIED,
-                       "isolation %s: the configuration demands gvisor (tendon.isolation)",
-                       spec->isolation);
-    return backend->abilities & TN_CAN_GVISOR
+                       "isolation %s: the configuration demands %s (tendon.isolation)",
+                       spec->isolation, wanted);
+    return backend->abilities & (kata ? TN_CAN_KATA : TN_CAN_GVISOR)
                ? 0
-               : tn_fail(
-                     err, TN_E_UNSUPPORTED,
-                     "isolation gvisor: %s cannot give it; jail, docker, podman and kubernetes can",
-                     backend->name);
+               : tn_fail(err, TN_E_UNSUPPORTED, "isolation %s: %s cannot give it; %s can", wanted,
+                         backend->name,
+                         kata ? "kubernetes" : "jail, docker, podman and kubernetes");
 }
 
 static int check_secrets(const struct tn_backend *backend, const struct tn_spec *spec,

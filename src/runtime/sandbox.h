@@ -168,7 +168,11 @@ int tn_sandbox_exec(struct tn_sandbox *sb, const char *const *argv, struct tn_bu
                     int64_t deadline, struct tn_error *err);
 /* A connected stream to a port inside: the backend's way, or the hand's tunnel. */
 int tn_sandbox_dial(struct tn_sandbox *sb, int port, int64_t deadline, struct tn_error *err);
+/* The backend's own address of a port, with what it takes there (a Service, an Ingress). */
 char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err);
+/* The same of a backend that makes something for it, which is not made now; NULL: it makes
+ * nothing, or has none. */
+char *tn_sandbox_look_url(struct tn_sandbox *sb, int port, bool *there);
 int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,
                     struct tn_error *err);
 int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_error *err);

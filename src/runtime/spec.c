@@ -15,7 +15,7 @@ const char *const tn_networks[] = {
     NULL,
 };
 
-const char *const tn_isolations[] = {"native", "gvisor", NULL};
+const char *const tn_isolations[] = {"native", "gvisor", "kata", NULL};
 
 #define SPEC struct tn_spec
 #define OPTIONAL (TN_FIELD_NULLABLE | TN_FIELD_SPARSE)
@@ -44,7 +44,8 @@ static const struct tn_field rows[] = {
             .letter = 'l', .value = "NAME=VALUE", .help = "label it, to be found again"),
     TN_STRING("isolation", SPEC, isolation, .flags = OPTIONAL, .words = tn_isolations,
               .flag = "--isolation", .value = "WORD",
-              .help = "gvisor: a kernel of its own (runsc) for a jail or a container; or native"),
+              .help = "gvisor: a kernel of its own (runsc) for a jail or a container; kata: a "
+                      "virtual machine for a pod; or native"),
     TN_WORD("network", SPEC, network, tn_networks, .fallback = "default", .flag = "--network",
             .value = "WORD", .help = "default is the backend's own choice"),
     TN_STRINGS("allow", SPEC, allow, .flags = TN_FIELD_SPARSE, .flag = "--allow", .value = "RULE",

@@ -15,7 +15,9 @@
 
 /* A pause that takes longer goes on by itself, while the next oldest is tried. */
 #define PATIENCE_SECONDS 5.0
-#define PATIENCE_STOP 30.0 /* where a stop has to do: it takes longer, and all of its processes */
+/* Where a stop has to do it takes longer, and all of its processes: so long for all of them, and
+ * when that is over PATIENCE_SECONDS each. */
+#define PATIENCE_STOP 30.0
 #define PATIENCE_ENDLESS (-1.0) /* where there is no next one: a pause has its own deadline */
 
 /* --- what a key may have ------------------------------------------------------------------- */
@@ -227,16 +229,17 @@ static int note_candidate(struct box *b, void *ctx)
     return 0;
 }
 
-static bool pause_one(struct tn_service *s, const char *id, double patience, int64_t deadline)
+static bool pause_one(struct tn_service *s, const char *id, double patience, int64_t stops,
+                      int64_t deadline)
 {
     autobox struct box *b = box_find(s, NULL, id, NULL);
     struct tn_error why = {0};
 
     if (!b)
         return false;
-    if (patience > 0 && !box_freezes(b))
-        patience = PATIENCE_STOP;
     int64_t until = tn_deadline_in(patience);
+    if (patience > 0 && until < stops && !box_freezes(b))
+        until = stops;
     if (box_order(b, NULL, ORDER_PAUSE, until < deadline ? until : deadline, &why)) {
         tn_log(TN_LOG_WARN, "an old sandbox could not be paused", tn_log_str("sandbox", id),
                tn_log_str("why", why.text));
@@ -254,13 +257,14 @@ static int pause_oldest(struct tn_service *s, const char *tenant, const char *ex
 {
     struct box_filter running = {.tenant = tenant, .states = 1u << BOX_RUNNING};
     struct candidates found = {.except = except};
+    int64_t stops = tn_deadline_in(PATIENCE_STOP);
     size_t paused = 0;
 
     box_each(s, &running, note_candidate, &found, NULL);
     for (int ordered = 0; ordered < 2; ordered++)
         for (size_t i = 0; i < found.count && paused < count && tn_now() < deadline; i++) {
             if (found.items[i].ordered == ordered)
-                paused += pause_one(s, found.items[i].id, patience, deadline);
+                paused += pause_one(s, found.items[i].id, patience, stops, deadline);
         }
     free(found.items);
     return (int)paused;

@@ -108,6 +108,40 @@ static void put_port(struct tn_jw *w, const struct tn_service *s, const char *id
     tn_jw_kstr(w, "url", url);
 }
 
+/* Where the runtime itself leads to a port, beside the preview: a pod's Service or Ingress. */
+struct address {
+    int port;
+    bool make;
+    char *url;
+};
+
+static int find_address(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
+{
+    struct address *a = ctx;
+    bool there;
+    tn_autofree char *seen = tn_sandbox_look_url(sb, a->port, &there);
+
+    if (seen && (there || a->make))
+        a->url = there ? TN_TAKE_PTR(seen) : tn_sandbox_url(sb, a->port, NULL);
+    return 0;
+}
+
+/* The member "address" of a port that the sandbox publishes, for who may use it. */
+static void put_address(struct tn_jw *w, const struct tn_http_exchange *x, struct box *b,
+                        const struct box_view *v, int port, bool make)
+{
+    struct address a = {.port = port, .make = make};
+    bool published = false;
+
+    for (size_t i = 0; i < v->spec.ports.count; i++)
+        published |= v->spec.ports.items[i] == port;
+    if (published && v->state == BOX_RUNNING && caller_of(x)->scopes & (SCOPE_USE | SCOPE_ADMIN))
+        box_with_sandbox(b, find_address, &a, tn_deadline_in(LOOK_SECONDS), NULL);
+    if (a.url)
+        tn_jw_kstr(w, "address", a.url);
+    free(a.url);
+}
+
 static void get_ports(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -132,6 +166,7 @@ static void get_ports(struct tn_http_exchange *x, void *ctx)
         tn_jw_object(&w);
         put_port(&w, s, box_id(b), (int)all.list[i]);
         tn_jw_kbool(&w, "listening", has_port(&open, all.list[i]));
+        put_address(&w, x, b, &v, (int)all.list[i], false);
         tn_jw_object_end(&w);
     }
     tn_jw_array_end(&w);
@@ -161,8 +196,11 @@ static void post_port(struct tn_http_exchange *x, void *ctx)
         reply_error(x, &err);
         return;
     }
+    autoview struct box_view v = {0};
+    box_look(b, &v);
     tn_jw_object(&w);
     put_port(&w, s, box_id(b), (int)port);
+    put_address(&w, x, b, &v, (int)port, true);
     tn_jw_kstr(&w, "link", link);
     tn_jw_object_end(&w);
     tn_http_set_header(x, "Cache-Control", "no-store");

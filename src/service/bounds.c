@@ -485,19 +485,24 @@ static void impose_network(const struct tn_service *s, const struct caller *who,
         spec->network = most;
 }
 
-static bool is_gvisor(const struct tn_spec *spec)
+/* NULL: none is demanded. */
+static const char *demand_of(const struct tn_spec *base)
 {
-    return spec->isolation && strcmp(spec->isolation, "gvisor") == 0;
+    return base->isolation && strcmp(base->isolation, "native") != 0 ? base->isolation : NULL;
 }
 
 /* A tenant may have stronger walls than the operator thought of, and no weaker ones. */
-static int check_isolation(bool demanded, const struct tn_spec *spec, struct tn_error *err)
+static int check_isolation(const struct key_limits *key, const struct tn_spec *base,
+                           const struct tn_spec *spec, struct tn_error *err)
 {
-    if (!demanded || is_gvisor(spec))
+    const char *demanded = key->gvisor ? "gvisor" : demand_of(base);
+
+    if (!demanded || (spec->isolation && strcmp(spec->isolation, demanded) == 0))
         return 0;
     return tn_fail(err, TN_E_DENIED,
-                   "isolation: the configuration, the template or the key demands gvisor; less "
-                   "takes the scope admin");
+                   "isolation: the configuration, the template or the key demands %s; less "
+                   "takes the scope admin",
+                   demanded);
 }
 
 /* Who says nothing has what the key demands. */
@@ -660,7 +665,7 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
                  (!fork && check_image(s, who, &base, spec, err)) ||
                  check_reach(s, who->tenant, &who->limits, &base, spec, err) ||
                  check_secrets(who->tenant, &base, spec, err) ||
-                 check_isolation(is_gvisor(&base) || who->limits.gvisor, spec, err) ||
+                 check_isolation(&who->limits, &base, spec, err) ||
                  settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
@@ -690,7 +695,7 @@ int bounds_again(const struct tn_service *s, const char *tenant, const char *key
     int failed = base_of(s, template, &base, err) ||
                  check_reach(s, tenant, &maker.limits, &base, spec, err) ||
                  check_secrets(tenant, &base, spec, err) ||
-                 check_isolation(is_gvisor(&base) || maker.limits.gvisor, spec, err);
+                 check_isolation(&maker.limits, &base, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }
@@ -749,10 +754,11 @@ int bounds_build(struct tn_service *s, const struct caller *who, struct bound_bu
     const char *runtime = NULL;
 
     int failed = base_of(s, NULL, &base, err) || !(runtime = runtime_of(s, &base, err));
-    if (!failed && (who->limits.gvisor || (!admin && is_gvisor(&base))))
+    if (!failed && (who->limits.gvisor || (!admin && demand_of(&base))))
         failed = tn_fail(err, TN_E_DENIED,
-                         "isolation: the configuration or the key demands gvisor, which the steps "
-                         "of a build do not have");
+                         "isolation: the configuration or the key demands %s, which the steps of a "
+                         "build do not have",
+                         who->limits.gvisor ? "gvisor" : demand_of(&base));
     struct tn_spec spec = base; /* borrows all but its memory */
     spec.memory = tn_strdup_or_null(base.memory);
     failed = failed || (!admin && settle_limits(s, &base, 1, &spec, err)) ||

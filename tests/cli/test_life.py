@@ -645,6 +645,47 @@ def test_gc_asks_all_runtimes_at_the_same_time(example, tmp_path):
     assert names(example) == []
 
 
+def test_a_snapshot_that_cannot_be_removed_keeps_its_row(example, tmp_path):
+    """One that failed as well: what may still be there counts, and can be removed later."""
+    stuck = tmp_path / "stuck"
+    stuck.touch()
+    text = pathlib.Path(ROOT, "examples/tendon-runtime-example").read_text()
+    for line, more in (
+        ('["pause", "stop"]', '["pause", "stop", "snapshot"]'),
+        ('["put", ', '["snapshot", "forget", "put", '),
+        ("    def list(self, _):\n", f"""    def snapshot(self, params):
+        if params["name"] != "good":
+            raise Failure("timeout", "the disk was not copied")
+        return {{}}
+
+    def forget(self, params):
+        if os.path.exists({str(stuck)!r}):
+            raise Failure("peer", "the storage is away")
+        raise Failure("not_found", "no such snapshot")
+
+    def list(self, _):
+"""),
+    ):  # fmt: skip
+        assert text.count(line) == 1
+        text = text.replace(line, more)
+    (tmp_path / "tendon-runtime-layered").write_text(text)
+    (tmp_path / "tendon-runtime-layered").chmod(0o755)
+    example.env["PATH"] = f"{tmp_path}:{example.env['PATH']}"
+    example.ok("new", "--quiet", "--name", "web", "--runtime", "layered")
+    kept = lambda: sorted(row["name"] for row in example.json("snapshot", "--list", "web"))
+
+    example.ok("snapshot", "web", "good")
+    result = example("snapshot", "web", "bad")
+    assert result.returncode and "the disk was not copied" in result.stderr and "still there" in result.stderr, result.stderr
+    assert "the storage is away" in example("snapshot", "--rm", "web", "good").stderr
+    assert kept() == ["bad", "good"]
+    stuck.unlink()
+    example.ok("snapshot", "--rm", "web", "bad")
+    example.ok("snapshot", "--rm", "web", "good")
+    assert kept() == []
+    assert "still there" not in example("snapshot", "web", "bad").stderr and kept() == []
+
+
 def test_a_runtime_that_is_gone(example):
     """The sandbox can be forgotten, and that is all that can be done from here."""
     ident = example.ok("new", "--quiet", "--name", "web") and example.json("ls")[0]["id"]

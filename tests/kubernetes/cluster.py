@@ -96,6 +96,10 @@ conf_dir = "{base}/cni"
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 BinaryName = "{base}/runc"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.walled]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.walled.options]
+BinaryName = "{base}/runc"
 """
 
 CNI = {

@@ -39,6 +39,12 @@ def e2b():
     box.commands.run(SERVE, background=True)
     service = urllib.parse.urlsplit(os.environ["E2B_API_URL"])
     page(service.port, **{"Host": box.get_host(8098), "X-API-Key": os.environ["E2B_API_KEY"]})
+    box.pause()  # its pod ends
+    assert not box.is_running()
+    box = Sandbox.connect(box.sandbox_id, timeout=300)
+    assert box.is_running() and box.files.read("a.txt") == "kept"
+    box.commands.run(SERVE, background=True)
+    page(service.port, **{"Host": box.get_host(8098), "X-API-Key": os.environ["E2B_API_KEY"]})
     assert box.kill() is True
 
 
@@ -55,6 +61,10 @@ def daytona():
     link = box.get_preview_link(8098)
     url = urllib.parse.urlsplit(link.url)
     page(url.port, f"{url.path}/", **{"Host": url.netloc, "X-Daytona-Preview-Token": link.token})
+    box.pause()  # its pod ends
+    assert client.get(box.id).state in (sdk.SandboxState.PAUSED, sdk.SandboxState.STOPPED), box.state
+    box.start()
+    assert box.fs.download_file("a.txt") == b"kept"
     box.delete()
 
 

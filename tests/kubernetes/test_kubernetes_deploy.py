@@ -13,13 +13,12 @@ import pytest
 import yaml
 
 from conformance import wait_until
-from kube_world import built_or_skip
+from kube_world import POLICIES, built_or_skip
 from service_image import build_image
 from trees import RELEASE, ROOT, program
 
 CHART, PLAIN = ROOT / "deploy/helm/tendon", ROOT / "deploy/kubernetes"
 SANDBOXES = "tendon-sandboxes"
-POLICIES = {"tendon-none", "tendon-open", "tendon-hand", "tendon-people"}
 # Of a machine that does much else.
 SMALL = ("resources.requests.cpu=10m", "sandboxes.requests.cpu=10m", "sandboxes.requests.memory=16Mi", "sandboxes.workspaceSize=1Gi")
 
@@ -80,6 +79,11 @@ def test_values_of_the_chart(helm):
     assert made["PersistentVolumeClaim", "tendon"]["spec"]["storageClassName"] == "fast"
     assert not {*(("NetworkPolicy", name) for name in POLICIES), ("LimitRange", "tendon")} & set(made)
     assert made["NetworkPolicy", "tendon"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
+    assert env["TENDON_KUBERNETES_NAMESERVERS"].startswith("169.254.20.10,")
+    for none in ("[]", "null"):
+        bare = objects(run(helm, "template", "tendon", CHART, "--namespace", "tendon", "--set-json", f"sandboxes.nameservers={none}"))
+        (said,) = [e["value"] for e in bare["Deployment", "tendon"]["spec"]["template"]["spec"]["containers"][0]["env"] if e["name"].endswith("_NAMESERVERS")]
+        assert said == "none" and "169.254.20.10" not in json.dumps(bare["NetworkPolicy", "tendon-open"])
     assert env["KUBERNETES_INGRESS_DOMAIN"] == "people.example.org" and "annotations" not in made["Namespace", "boxes"]["metadata"]
     verbs = {resource: rule["verbs"] for rule in made["Role", "tendon"]["rules"] for resource in rule["resources"]}
     assert verbs["networkpolicies"] == verbs["services"] == verbs["ingresses"] == ["get", "create"]
@@ -397,7 +401,8 @@ def test_ingress_and_monitor(cluster, service):
     (endpoint,) = monitor["endpoints"]
     assert "tendon_" in curl(cluster, service, "tendon.tendon.svc", endpoint["path"], f"Authorization: Bearer {key}")
     ingress = cluster.get("/apis/networking.k8s.io/v1/namespaces/tendon/ingresses/tendon")["spec"]
-    assert [rule["host"] for rule in ingress["rules"]] == ["tendon.example.org", "*.preview.example.org"]
+    names = ["tendon.example.org", "*.preview.example.org"]
+    assert [rule["host"] for rule in ingress["rules"]] == names and ingress["tls"] == [{"hosts": names, "secretName": "both"}]
     assert "200 OK" in curl(cluster, service, "tendon.example.org", "/healthz")
     box = service.new(ports=[5000])
     service.runs(box, f"perl -e '{SERVER}' &")

@@ -105,8 +105,16 @@ def test_a_tenants_image(world, service):
     refused(alice, f"{CLOSED}/box:1", "ErrImagePull")
 
 
-def test_the_hands_image(world, service):
-    """It comes with a login of its own, in the same pod as an image that is pulled without any."""
+def test_the_hands_image(world, service, tendon_program):
+    """It comes with a login of its own, in the same pod as an image that is pulled without any; the doctor says whether it needs one."""
+
+    def doctor(**more):
+        env = {**world.env, "TENDON_STATE": str(world.base / "program"), "TENDON_RUNTIME": "kubernetes", "KUBERNETES_NAMESPACE": world.namespace,
+               "KUBERNETES_RESOURCE_CPU_REQUEST": "10m", "KUBERNETES_RESOURCE_MEMORY_REQUEST": "16Mi", **more}  # fmt: skip
+        told = subprocess.run([tendon_program, "doctor", "--json", "--runtime", "kubernetes"], env=env, cwd=world.cwd, capture_output=True, timeout=200)
+        (found,) = [one for one in json.loads(told.stdout) if one["runtime"] == "kubernetes"]
+        return next(one for one in found["findings"] if one["what"] == "hand")
+
     alice = service.tenant("alice")
     service.settings["kubernetes.hand_image"] = f"{CLOSED}/hand:1"
     service.restart()
@@ -115,5 +123,11 @@ def test_the_hands_image(world, service):
     service.settings["kubernetes.hand_pull_secret"] = "hands"
     service.restart()
     assert works(world, alice, f"{OPEN}/box:1")[0] == ["hands"]
+    hand = {"TENDON_KUBERNETES_HAND_IMAGE": f"{CLOSED}/hand:1"}
+    told = doctor(**hand)
+    assert not told["good"] and not told["needed"] and "with the operator's logins" in told["detail"], told
+    assert "a tenant names could not pull it" in told["detail"] and "ErrImagePull" in told["detail"], told
+    told = doctor(**hand, TENDON_KUBERNETES_HAND_PULL_SECRET="hands")
+    assert told["good"] and "with kubernetes.hand_pull_secret alone" in told["detail"], told
     refused(alice, f"{CLOSED}/box:1", "ErrImagePull")
     world.cluster.must("DELETE", secret)

@@ -57,6 +57,10 @@ def test_ports_have_the_name_of_a_service(world, tendon):
     """Without a domain for people the cluster's own name of a port is told, and leads to the pod."""
     before = world.census()
     tendon("new", "--name", "web", "--port", "3000", *tendon.box)
+    with tendon.start("--json", "open", "web") as process:  # forwards, and makes nothing for that
+        assert json.loads(process.stdout.readline())["url"].startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+    assert world.census()["services"] == before["services"]
     (port,) = json.loads(tendon("--json", "port", "web"))
     name, number = re.fullmatch(rf"http://([^.]+)\.{world.namespace}\.svc:(\d+)", port["url"]).groups()
     assert number == "3000" and "inside of the cluster alone" in tendon.notes("port", "web")
@@ -70,6 +74,17 @@ def test_ports_have_the_name_of_a_service(world, tendon):
     wait_until(lambda: led() == [pod["status"]["podIP"]], 60, "the Service leads to the pod")
     tendon("rm", "web")
     wait_until(lambda: world.census() == before, 60, "the Service goes with its sandbox")
+
+
+def test_open_takes_an_address_that_browsers_reach(world, tendon):
+    """With a domain for people it is the Ingress, which is made for that."""
+    before = world.census()
+    tendon.env["KUBERNETES_INGRESS_DOMAIN"] = "people.example.org"
+    tendon("new", "--name", "web", "--port", "3000", *tendon.box)
+    url = json.loads(tendon("--json", "open", "web"))["url"]
+    assert re.fullmatch(r"http://3000-[a-z0-9]+\.people\.example\.org/", url) and len(world.names(KINDS[-1])) == 1, url
+    tendon("rm", "web")
+    wait_until(lambda: world.census() == before, 60, "both go with it")
 
 
 def test_a_cluster_that_is_not_checked_is_told_loudly(world, tendon):
@@ -100,6 +115,22 @@ def test_killed_in_the_middle_of_a_create(world, tendon, when):
     tendon("gc")
     assert world.census() == before
     world.cluster.kubectl("delete", "secret", theirs["metadata"]["name"], namespace=world.namespace)
+
+
+def test_no_pod_is_root_where_that_is_set(world, tendon):
+    """Nor does one that was before start again, though the namespace admits it."""
+    before = world.census()
+    tendon("new", "--name", "one", "--user", "root", *tendon.box)
+    assert tendon("exec", "one", "--", "id", "-u").strip() == "0"
+    tendon("stop", "one")
+    tendon.env["TENDON_KUBERNETES_RESTRICTED"] = "true"
+    for words in (["resume", "one"], ["new", "--user", "root", *tendon.box]):
+        with tendon.start(*words) as process:
+            said = process.communicate(timeout=120)[1]
+        assert process.returncode and "kubernetes.restricted" in said, said
+    assert world.names("pods") == before["pods"]
+    tendon("rm", "one")
+    assert world.census() == before
 
 
 def test_doctor_tries_the_hands_image(world, tendon):
@@ -147,3 +178,23 @@ def test_the_hands_image_as_a_volume_where_clusters_have_none(world):
     with pytest.raises(Refusal) as refusal:
         world.new(world.open())
     assert refusal.value.code == "unsupported" and "kubernetes.hand_volume" in refusal.value.text, refusal.value
+
+
+def test_a_runtime_class_is_what_its_handler_says(cluster, world):
+    """One that its handler names as something else is refused before anything is made; the node knows `walled` alone of these."""
+    for name, handler in (("test-walled", "walled"), ("test-kata", "kata-qemu"), ("test-plain", "runc")):
+        thing = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+        cluster.kubectl("apply", "--filename=-", input=json.dumps(thing))
+    before = world.census()
+    world.settings.update({"kubernetes.runtime_class_gvisor": "test-kata", "kubernetes.runtime_class_kata": "test-plain"})
+    driver = world.open()
+    for isolation, said in (("gvisor", "handled by kata-qemu, which gives isolation kata"), ("kata", "handled by runc, which gives isolation native")):
+        with pytest.raises(Refusal) as refusal:
+            world.new(driver, isolation=isolation)
+        assert refusal.value.code == "unsupported" and said in refusal.value.text, refusal.value
+    assert world.census() == before
+    world.settings["kubernetes.runtime_class_kata"] = "test-walled"
+    box = world.new(world.open(), isolation="kata")
+    told = box("inspect")["isolation"]
+    assert (told["runtime_class"], told["runtime_handler"], told["kata"], told["gvisor"]) == ("test-walled", "walled", True, False), told
+    cluster.kubectl("delete", "runtimeclass", "test-walled", "test-kata", "test-plain")

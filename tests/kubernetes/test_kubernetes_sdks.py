@@ -11,6 +11,7 @@ sys.path.append(str(HERE.parent / "service"))
 
 from conformance import wait_until  # noqa: E402
 from kube_world import KubeWorld  # noqa: E402
+from native import at, make  # noqa: E402
 from peers import sdk  # noqa: E402
 from services import Service  # noqa: E402
 from vendors import environment  # noqa: E402
@@ -50,3 +51,16 @@ def test_a_sandbox_by_the_sdk(world, service, vendor):
     done = subprocess.run([python, HERE / "sdk_smoke.py", vendor], env=env, cwd=world.base, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
     wait_until(lambda: census() == before, 60, "nothing of it is left")
+
+
+def test_swe_rex(world, service):
+    """Its client's stories, which hold for any sandbox, over one pod."""
+    before = world.census()
+    client = service.tenant("rex")
+    box = make(client)
+    for story in ("sessions", "commands", "files"):
+        words = [sdk("swe-rex"), HERE.parent / "service/swerex_story.py", f"http://127.0.0.1:{service.port}/swerex/{box['id']}", story]
+        done = subprocess.run(words, env={**service.env, "SWEREX_TOKEN": client.key}, cwd=world.base, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0 and "\ndone\n" in done.stdout, done.stdout[-2000:] + done.stderr[-4000:]
+    client.delete(at(box)).ok(204)
+    wait_until(lambda: world.census() == before, 60, "nothing of it is left")

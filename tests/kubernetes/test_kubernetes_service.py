@@ -40,6 +40,21 @@ def test_a_tenants_pod(world, service):
     alice.delete(at(box)).ok(204)
 
 
+def test_ports_tell_the_clusters_own_address(world, service):
+    """Once it was asked for: a list makes nothing, and tells those who may use the sandbox alone."""
+    client = service.tenant("alice")
+    reader = service.tenant("alice", "--scope", "read")
+    box = make(client, image="box:1", ports=[3000])
+    listed = lambda who: {one["port"]: one.get("address") for one in who.get(at(box, "/ports")).ok().json["ports"]}
+    assert listed(client)[3000] is None and not world.names("services")
+    assert "address" not in client.post(at(box, "/ports/3001")).ok(201).json
+    (told,) = {client.post(at(box, "/ports/3000")).ok(201).json["address"] for _ in range(2)}
+    (name,) = world.names("services")
+    assert told == f"http://{name}.{world.namespace}.svc:3000"
+    assert listed(client)[3000] == told and listed(reader)[3000] is None
+    client.delete(at(box)).ok(204)
+
+
 def test_no_pod_is_asked_for_its_disk(world, service):
     """No pod can tell of its disk, and to ask one is a program inside it: the round over disks leaves them out."""
     service.settings.update({"runtimes": "kubernetes,local", "sandbox_disk": "4m"})

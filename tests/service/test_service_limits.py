@@ -291,6 +291,26 @@ def test_a_pause_that_hangs_holds_nobody_up(make_service, jail_works, tmp_path):
     eventually(rests_when_let, "the next service has ordered the pause again")
 
 
+@pytest.mark.slow
+def test_stops_that_hang_share_their_patience(make_service, jail_works, tmp_path):
+    """A stop may take half a minute, but not each of several: whoever waits for room waits for all of them once."""
+    gate, env = tmp_path / "gate", {}
+    os.mkfifo(gate)
+    for name in ("stuck", "caught", "held"):  # a program answers one after the other: one each
+        env = example_runtime(tmp_path, name, '        elif goal == "stopped":\n', f"            open({str(gate)!r}).read()\n")
+        program = tmp_path / f"tendon-runtime-{name}"
+        program.write_text(program.read_text().replace('["pause", "stop"]', '["stop"]'))
+    service = make_service(settings={"max_sandboxes": 4}, env=env).start()
+    client = service.client()
+    boxes = [*(make(client, runtime=name) for name in ("stuck", "caught", "held")), make(client)]
+    began = time.monotonic()
+    last = make(client)
+    took = time.monotonic() - began
+    assert (state(client, boxes[3]), state(client, last)) == ("paused", "running")
+    assert 30 < took < 80, took
+    os.close(os.open(gate, os.O_RDWR))
+
+
 def test_a_lower_limit_pauses_the_oldest(make_service, jail_works):
     """The limit of the next service counts for what runs already."""
     service = make_service(settings={"max_sandboxes": 0}).start()

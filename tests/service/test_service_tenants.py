@@ -626,6 +626,7 @@ def test_stronger_walls_are_demanded_and_never_lowered(service, alice):
     client = service.tenant("walled", "--gvisor")
     assert client.get("/v1/me").ok().json["limits"]["gvisor"] is True
     denied(client.post("/v1/sandboxes", {"isolation": "native"}), "gvisor", "key")
+    denied(client.post("/v1/sandboxes", {"isolation": "kata"}), "gvisor", "key")
     nothing_was_made(client)
     assert "isolation" in client.post("/v1/sandboxes", {"isolation": "none"}).json["detail"]
     # There is no gVisor of that name here: what can never start is refused, and never had with less.

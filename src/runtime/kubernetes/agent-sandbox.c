@@ -67,7 +67,7 @@ static bool fits_pool(const struct pod_plan *p)
            !p->subject->warm && !p->snapshot && !spec->user && !spec->gpus &&
            !spec->volumes.count && !spec->secrets.count && l.cpus <= 0 && l.memory <= 0 &&
            l.disk <= 0 && !spec->wall_time.set && p->network == POD_NETWORK_OPEN &&
-           !tn_config_wants_gvisor(p->config, spec);
+           !pod_class(p->config, spec);
 }
 
 static int is_there(struct pods *p, enum pod_as as, bool *there, int64_t deadline,

@@ -38,7 +38,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .aliases = aliases,
     .summary = "pods of a Kubernetes cluster, of any image, unbuilt",
     .abilities = TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
-                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_SECRETS,
+                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_KATA | TN_CAN_SECRETS,
     .diskless = true,
     .open = open_loudly,
     .close = pods_close,
@@ -51,6 +51,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .put = pods_put,
     .exec = pods_exec,
     .url = pods_url,
+    .look_url = pods_look_url,
     .logs = pods_logs,
     .network = network,
     .refusals = pods_refusals,

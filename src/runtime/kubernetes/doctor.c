@@ -144,6 +144,8 @@ static void tell_all_classes(const struct report *r)
     tell_classes(r, "gVisor", "/apis/node.k8s.io/v1/runtimeclasses?limit=100",
                  k->runtime_class_gvisor, NULL,
                  "no runtime class of that name (kubernetes.runtime_class_gvisor)");
+    tell_classes(r, "Kata", "/apis/node.k8s.io/v1/runtimeclasses?limit=100", k->runtime_class_kata,
+                 NULL, "no runtime class of that name (kubernetes.runtime_class_kata)");
 }
 
 /* For what has no shell inside. */
@@ -200,8 +202,19 @@ static void tell_quota(const struct report *r)
     tn_buf_done(&q.text);
 }
 
+static const char *login_of(const struct report *r, bool anonymous)
+{
+    const struct tn_config_kubernetes *k = &r->host->config->kubernetes;
+
+    return anonymous ? k->hand_pull_secret && *k->hand_pull_secret
+                           ? "with kubernetes.hand_pull_secret alone"
+                           : "without a login"
+                     : "with the operator's logins";
+}
+
 /* Whether nodes can pull it is known once one of them has: by a sandbox that is nothing else. */
-static char *try_image(const struct report *r, const char *image, struct tn_error *err)
+static char *try_image(const struct report *r, const char *image, bool anonymous,
+                       struct tn_error *err)
 {
     tn_autoplace struct tn_place place = {0};
     char id[11], key[33];
@@ -213,20 +226,40 @@ static char *try_image(const struct report *r, const char *image, struct tn_erro
     tn_spec_init(&spec);
     spec.image = tn_strdup(image);
     spec.network = TN_NETWORK_BRIDGE;
-    const struct tn_subject subject = {.id = id, .key = key, .spec = &spec};
+    const struct tn_subject subject = {.id = id, .key = key, .spec = &spec, .anonymous = anonymous};
     int failed = pods_create(r->pods, &subject, &place, deadline, err);
     double seconds = (double)(tn_now() - began) / TN_SECOND;
     tn_place_done(&place);
     pods_drive(r->pods, &subject, TN_GOAL_GONE, &place, tn_deadline_in(LOOK_SECONDS), NULL);
     tn_spec_done(&spec);
     return failed ? NULL
-                  : tn_asprintf("%.200s was pulled, and answered after %.1f s", image, seconds);
+                  : tn_asprintf("%.200s was pulled %s, and answered after %.1f s", image,
+                                login_of(r, anonymous), seconds);
+}
+
+/* Pods of tenants lack the operator's logins: what they could pull others can, too. */
+static void try_hand(const struct report *r, const char *image)
+{
+    struct tn_error alone = {0}, why = {0};
+    tn_autofree char *detail = try_image(r, image, true, &alone);
+
+    if (detail) {
+        tell(r, "hand", true, true, detail);
+        return;
+    }
+    tn_autofree char *ours = try_image(r, image, false, &why);
+    tn_autofree char *both =
+        ours ? tn_asprintf("%s; a pod whose image a tenant names could not pull it, which does no "
+                           "harm where each node has it already: kubernetes.hand_pull_secret "
+                           "(%.250s)",
+                           ours, alone.text)
+             : NULL;
+    tell(r, "hand", false, !ours, ours ? both : why.text);
 }
 
 static void tell_hand(const struct report *r)
 {
     const char *image = r->host->config->kubernetes.hand_image;
-    struct tn_error why = {0};
 
     if (!image || !*image) {
         tell(r, "hand", false, false,
@@ -234,12 +267,14 @@ static void tell_hand(const struct report *r)
              "tendon build --hand-image, kubernetes.hand_image");
         return;
     }
-    tn_autofree char *detail =
-        r->host->trial ? try_image(r, image, &why)
-                       : tn_asprintf("comes from %.200s; whether nodes can pull it tells: "
-                                     "tendon doctor --runtime kubernetes",
-                                     image);
-    tell(r, "hand", detail, true, detail ? detail : why.text);
+    if (r->host->trial) {
+        try_hand(r, image);
+        return;
+    }
+    tn_autofree char *detail = tn_asprintf("comes from %.200s; whether nodes can pull it tells: "
+                                           "tendon doctor --runtime kubernetes",
+                                           image);
+    tell(r, "hand", true, true, detail);
 }
 
 /* Which versions of agent-sandbox the cluster serves; only ours counts. */

@@ -6,6 +6,7 @@
 #include "runtime/owner.h"
 
 #define COLLECT_SECONDS 10.0 /* for the cluster to end what a Secret owns */
+#define CLASS_SECONDS 5.0    /* to ask what a RuntimeClass is */
 #define UP_SECONDS 3.0       /* for the hand of a pod that runs to answer */
 
 /* --- engines ---------------------------------------------------------------------------------- */
@@ -169,7 +170,11 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     struct tn_jw w = tn_jw(&out);
+    char handler[64] = "";
 
+    if (*class)
+        pods_handler(p, class, true, handler, tn_deadline_in(CLASS_SECONDS), NULL);
+    const char *walls = pod_walls(&p->host->config->kubernetes, class, handler);
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
     tn_jw_kstr(&w, "object",
@@ -179,8 +184,9 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     tn_jw_kstr(&w, "node", node);
     tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
-    tn_jw_kbool(&w, "gvisor",
-                *class && strcmp(class, p->host->config->kubernetes.runtime_class_gvisor) == 0);
+    tn_jw_kstr(&w, "runtime_handler", handler);
+    tn_jw_kbool(&w, "gvisor", strcmp(walls, "gvisor") == 0);
+    tn_jw_kbool(&w, "kata", strcmp(walls, "kata") == 0);
     tn_jw_kbool(&w, "privileged", privileged);
     tn_jw_kint(&w, "uid",
                tn_json_int(tn_json_get(tn_json_get(spec, "securityContext"), "runAsUser"), -1));
@@ -354,7 +360,9 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");
-    if (pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
+    /* What the configuration allows now. */
+    if (pod_check(p->host->config, s->spec, err) < 0 ||
+        pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0)
         return -1;
     return pods_start(p, &plan, place, deadline, err);

@@ -360,11 +360,21 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "\"64:ff9b::c612:0/111\",\"64:ff9b::7f00:0/104\",\"64:ff9b::/104\","                                 \
     "\"64:ff9b::e000:0/99\"\6]}}]}"
 
+/* A variable that is empty says nothing: there is a word for none. */
+bool pod_has_nameservers(const struct tn_config_kubernetes *k)
+{
+    const struct tn_str_list *all = &k->nameservers;
+
+    return all->count > 1 || (all->count == 1 && strcmp(all->items[0], "none") != 0);
+}
+
 /* What answers names on a node itself is no pod that NAMES could select, and port 53 of it is all
  * that anybody gets: on the same address a cloud may serve its metadata. */
-static void put_nameservers(const struct tn_str_list *all, struct tn_buf *out)
+static void put_nameservers(const struct tn_config_kubernetes *k, struct tn_buf *out)
 {
-    if (!all->count) /* a rule to none would be one to all */
+    const struct tn_str_list *all = &k->nameservers;
+
+    if (!pod_has_nameservers(k)) /* a rule to none would be one to all */
         return;
     tn_buf_puts(out, ",{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}],\"to\":[");
     for (size_t i = 0; i < all->count; i++) {
@@ -381,7 +391,7 @@ static void put_rules(const char *rules, const struct tn_config_kubernetes *k, s
 
     for (; *rules; rules++) {
         if (*rules == '\5')
-            put_nameservers(&k->nameservers, out);
+            put_nameservers(k, out);
         else if (*rules != '\4' && *rules != '\6')
             tn_buf_putc(out, *rules);
         for (size_t i = 0; i < near->count; i++)

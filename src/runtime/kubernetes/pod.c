@@ -200,7 +200,7 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
             return tn_fail(err, TN_E_INVALID,
                            "kubernetes.near: expected nets such as 2600:1f14::/36, found %.100s",
                            k->near.items[i]);
-    for (size_t i = 0; i < k->nameservers.count; i++) {
+    for (size_t i = 0; pod_has_nameservers(k) && i < k->nameservers.count; i++) {
         const char *text = k->nameservers.items[i];
         struct tn_address address;
         if (!tn_net_parse(text, &(struct tn_rule){0}) && !tn_address_parse(text, &address))
@@ -209,16 +209,57 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
                            "169.254.20.10 or fd00::/120, found %.100s",
                            text);
     }
+    if (k->restricted && k->privileged)
+        return tn_fail(err, TN_E_INVALID,
+                       "kubernetes.privileged: kubernetes.restricted forbids it: expected one of "
+                       "them");
     if (!spec) /* the settings alone */
         return 0;
-    if (tn_config_wants_gvisor(config, spec) && !is_set(k->runtime_class_gvisor))
+    if (k->restricted && pod_uid(config, spec) == 0)
+        return tn_fail(err, TN_E_DENIED,
+                       "user root: pods of this configuration never are (kubernetes.restricted)");
+    const char *class = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
+    if (class && !*class)
         return tn_fail(err, TN_E_UNSUPPORTED,
-                       "isolation gvisor: there is no runtime class for it "
-                       "(kubernetes.runtime_class_gvisor)");
+                       "isolation %s: there is no runtime class for it "
+                       "(kubernetes.runtime_class_%s)",
+                       wanted, wanted);
     if (check_wishes(spec, err) < 0 || pod_check_gate(config, spec, err) < 0 ||
         check_volumes(k, spec, err) < 0 || tn_spec_limits(spec, &limits, err) < 0)
         return -1;
     return pod_image(config, spec) ? 0 : tn_fail(err, TN_E_INVALID, "image: none is named");
+}
+
+/* --- runtime classes -------------------------------------------------------------------------- */
+
+const char *pod_class(const struct tn_config *config, const struct tn_spec *spec)
+{
+    const struct tn_config_kubernetes *k = &config->kubernetes;
+    const char *wanted = tn_config_isolation(config, spec);
+
+    return strcmp(wanted, "gvisor") == 0 ? k->runtime_class_gvisor
+           : strcmp(wanted, "kata") == 0 ? k->runtime_class_kata
+                                         : NULL;
+}
+
+/* A handler is a word of the node's configuration; these are how everybody calls them. */
+const char *pod_walls(const struct tn_config_kubernetes *k, const char *class, const char *handler)
+{
+    static const struct {
+        const char *part, *walls;
+    } known[] = {{"runsc", "gvisor"},
+                 {"gvisor", "gvisor"},
+                 {"kata", "kata"},
+                 {"runc", "native"},
+                 {"crun", "native"}};
+
+    for (size_t i = 0; i < TN_COUNT(known); i++)
+        if (strstr(handler, known[i].part))
+            return known[i].walls;
+    return !*class                                       ? "native"
+           : strcmp(class, k->runtime_class_gvisor) == 0 ? "gvisor"
+           : strcmp(class, k->runtime_class_kata) == 0   ? "kata"
+                                                         : "native";
 }
 
 /* --- the hand's command line ------------------------------------------------------------------ */
@@ -551,8 +592,7 @@ static void put_placement(const struct pod_plan *p, struct tn_jw *w)
 
     put_member(w, "serviceAccountName", k->service_account);
     put_member(w, "priorityClassName", k->priority_class);
-    if (tn_config_wants_gvisor(p->config, spec))
-        put_member(w, "runtimeClassName", k->runtime_class_gvisor);
+    put_member(w, "runtimeClassName", pod_class(p->config, spec));
     put_logins(p, w);
     if (is_set(k->node_selector_key) && is_set(k->node_selector_val)) {
         tn_jw_key(w, "nodeSelector");

@@ -72,6 +72,11 @@ char *pod_name(const char *id, const char *after);
 int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct tn_error *err);
 enum pod_network pod_choose_network(const struct tn_config *config, const struct tn_spec *spec);
 const char *pod_workspace(const struct tn_config *config, const struct tn_spec *spec);
+/* The RuntimeClass of the isolation that is wanted, "" where none is configured; NULL: none is. */
+const char *pod_class(const struct tn_config *config, const struct tn_spec *spec);
+/* What a class gives (of tn_isolations) by its handler, or, where that says nothing or is not known
+ * (""), by what the configuration takes it for. */
+const char *pod_walls(const struct tn_config_kubernetes *k, const char *class, const char *handler);
 /* Who it runs as. */
 int64_t pod_uid(const struct tn_config *config, const struct tn_spec *spec);
 /* Whether the hand's image is a volume of it. */
@@ -101,6 +106,9 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
  * name of one, NULL: there are no more. */
 const char *pod_put_policy(enum pod_network network, size_t at,
                            const struct tn_config_kubernetes *k, struct tn_buf *out);
+
+/* Whether kubernetes.nameservers has any. */
+bool pod_has_nameservers(const struct tn_config_kubernetes *k);
 
 /* Begins an object with its metadata, which stays open for more; ends it. */
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
@@ -148,6 +156,8 @@ struct pods {
     int64_t storage_until;                   /* what follows holds */
     bool has_storage;
     int64_t as_until[POD_AS_COUNT]; /* the cluster has that kind: not asked before then */
+    int64_t class_until;            /* what follows holds */
+    char class[254], handler[64];   /* the RuntimeClass that was asked for last */
     struct mirrors *mirrors;
 };
 
@@ -332,6 +342,10 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
+/* The handler of a RuntimeClass, "" where the cluster has none of that name.  known: what was told
+ * within the last minute will do. */
+int pods_handler(const struct pods *p, const char *class, bool known, char out[64],
+                 int64_t deadline, struct tn_error *err);
 /* That the policy of that word is there; made where it is not. */
 int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadline,
                          struct tn_error *err);
@@ -354,6 +368,8 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
               int64_t deadline, struct tn_error *err);
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
+                    struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
 

@@ -280,23 +280,29 @@ static int note_warm(const struct pods *p, const char *version, struct tn_place 
 static int check_class(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
                        struct tn_error *err)
 {
-    const char *name = p->host->config->kubernetes.runtime_class_gvisor;
-    tn_autofree char *target =
-        tn_asprintf("/apis/node.k8s.io/v1/runtimeclasses?fieldSelector=metadata.name%%3D%s", name);
-    tn_autojson struct tn_json *answer = NULL;
+    const struct tn_config *config = p->host->config;
+    const char *name = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
     struct tn_error why = {0};
+    char handler[64];
 
-    if (!tn_config_wants_gvisor(p->host->config, spec))
+    if (!name)
         return 0;
-    if (kube_call(p->kube, &(struct kube_call){.target = target}, &answer, deadline, &why) < 0)
-        return why.code == TN_E_DENIED ? 0
-                                       : tn_fail(err, why.code, "isolation gvisor: %s", why.text);
-    return tn_json_count(tn_json_get(answer, "items"))
+    if (pods_handler(p, name, false, handler, deadline, &why) < 0)
+        return why.code == TN_E_DENIED
+                   ? 0
+                   : tn_fail(err, why.code, "isolation %s: %s", wanted, why.text);
+    if (!*handler)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation %s: the cluster has no RuntimeClass %s "
+                       "(kubernetes.runtime_class_%s)",
+                       wanted, name, wanted);
+    const char *walls = pod_walls(&config->kubernetes, name, handler);
+    return strcmp(walls, wanted) == 0
                ? 0
                : tn_fail(err, TN_E_UNSUPPORTED,
-                         "isolation gvisor: the cluster has no RuntimeClass %s "
-                         "(kubernetes.runtime_class_gvisor)",
-                         name);
+                         "isolation %s: the RuntimeClass %s (kubernetes.runtime_class_%s) is "
+                         "handled by %s, which gives isolation %s",
+                         wanted, name, wanted, handler, walls);
 }
 
 int pods_create_from(struct pods *p, const struct tn_subject *s, const char *snapshot,

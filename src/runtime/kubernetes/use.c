@@ -239,57 +239,103 @@ char *pods_address(const struct pods *p, const struct tn_subject *s, const struc
                        digest);
 }
 
-/* The Service of a port; and where there is a domain for people, its Ingress. */
-static int make_way(const struct pods *p, const struct pod_plan *plan, int port, bool people,
-                    int64_t deadline, struct tn_error *err)
+/* What leads to a port: a Service, and where there is a domain for people an Ingress. */
+struct way {
+    struct pod_plan plan;
+    int port;
+    bool people;
+    char *service, *ingress;
+};
+
+static void way_done(struct way *w)
 {
-    const char *id = plan->subject->id;
+    free(w->service);
+    free(w->ingress);
+}
+
+static int plan_way(const struct pods *p, const struct tn_subject *s, int port, struct way *out,
+                    struct tn_error *err)
+{
+    const struct tn_config *c = p->host->config;
     bool editor = port == POD_PORT_EDITOR;
-    tn_autofree char *service = pod_name(id, editor ? "-svc-code" : "-svc");
     tn_autofree char *after =
         editor ? tn_strdup("-ingress-code") : tn_asprintf("-ingress-%d", port);
-    tn_autofree char *ingress = pod_name(id, after);
+
+    *out = (struct way){
+        .plan = {.config = c, .subject = s, .mark = p->mark, .namespace = p->namespace},
+        .port = port,
+        .people = tn_config_origin(c, "kubernetes.ingress_domain") != TN_FROM_DEFAULT,
+        .service = pod_name(s->id, editor ? "-svc-code" : "-svc"),
+        .ingress = pod_name(s->id, after)};
+    return pod_has_port(s->spec, port)
+               ? 0
+               : tn_fail(
+                     err, TN_E_NOT_FOUND,
+                     "port %d is none that the sandbox was made with (--port): use: tendon port",
+                     port);
+}
+
+static int make_way(const struct pods *p, const struct way *w, int64_t deadline,
+                    struct tn_error *err)
+{
+    const char *id = w->plan.subject->id;
     tn_autobuf struct tn_buf first = TN_BUF_INIT(POD_MANIFEST_MAX),
                              second = TN_BUF_INIT(POD_MANIFEST_MAX);
 
-    if (pod_put_service(plan, editor, &first, err) < 0 ||
-        pods_make(p, "services", service, id, &first, NULL, 0, deadline, err) < 0)
+    if (pod_put_service(&w->plan, w->port == POD_PORT_EDITOR, &first, err) < 0 ||
+        pods_make(p, "services", w->service, id, &first, NULL, 0, deadline, err) < 0)
         return -1;
-    return people && (pod_put_ingress(plan, port, &second, err) < 0 ||
-                      pods_make(p, "ingresses", ingress, id, &second, NULL, 0, deadline, err) < 0)
+    return w->people &&
+                   (pod_put_ingress(&w->plan, w->port, &second, err) < 0 ||
+                    pods_make(p, "ingresses", w->ingress, id, &second, NULL, 0, deadline, err) < 0)
                ? -1
                : 0;
+}
+
+static char *end_of(const struct way *w)
+{
+    const char *tls = w->plan.config->kubernetes.ingress_tls_secret;
+
+    if (!w->people)
+        return tn_asprintf("http://%s.%s.svc:%d", w->service, w->plan.namespace, w->port);
+    tn_autofree char *host = pod_host(&w->plan, w->port);
+    return tn_asprintf("%s://%s", tls && *tls ? "https" : "http", host);
 }
 
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
 {
     const struct pods *p = engine;
-    const struct tn_config *c = p->host->config;
-    const char *tls = c->kubernetes.ingress_tls_secret;
     int64_t deadline = tn_deadline_in(CALL_SECONDS);
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
-    struct pod_plan plan = {.config = c, .subject = s, .mark = p->mark, .namespace = p->namespace};
-    bool people = tn_config_origin(c, "kubernetes.ingress_domain") != TN_FROM_DEFAULT;
+    TN_CLEANUP(way_done) struct way w = {0};
 
-    if (!pod_has_port(s->spec, port)) {
-        tn_fail(err, TN_E_NOT_FOUND,
-                "port %d is none that the sandbox was made with (--port): use: tendon port", port);
+    if (plan_way(p, s, port, &w, err) < 0 ||
+        pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
         return NULL;
-    }
-    if (pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
-        return NULL;
-    plan.owner = pods_uid(secret);
+    w.plan.owner = pods_uid(secret);
     if (!secret)
         tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
-    if (!secret || make_way(p, &plan, port, people, deadline, err) < 0)
+    return secret && make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
+}
+
+char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
+                    struct tn_error *err)
+{
+    const struct pods *p = engine;
+    int64_t deadline = tn_deadline_in(CALL_SECONDS);
+    tn_autojson struct tn_json *service = NULL, *ingress = NULL;
+    TN_CLEANUP(way_done) struct way w = {0};
+
+    *there = false;
+    if (plan_way(p, s, port, &w, err) < 0)
         return NULL;
-    if (!people) {
-        tn_autofree char *service = pod_name(s->id, port == POD_PORT_EDITOR ? "-svc-code" : "-svc");
-        return tn_asprintf("http://%s.%s.svc:%d", service, p->namespace, port);
-    }
-    tn_autofree char *host = pod_host(&plan, port);
-    return tn_asprintf("%s://%s", tls && *tls ? "https" : "http", host);
+    /* Who may not look has made none. */
+    pods_get(p, "services", w.service, s->id, &service, deadline, NULL);
+    if (service && w.people)
+        pods_get(p, "ingresses", w.ingress, s->id, &ingress, deadline, NULL);
+    *there = service && (ingress || !w.people);
+    return end_of(&w);
 }
 
 /* --- usage ------------------------------------------------------------------------------------ */

@@ -132,7 +132,7 @@ const struct tn_backend tn_backend_remote = {
     .name = "remote",
     .summary = "sandboxes of a service: another Tendon, or an OpenHands runtime API",
     .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_LIMIT | TN_CAN_ISOLATE |
-                 TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_SECRETS,
+                 TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_KATA | TN_CAN_SECRETS,
     .elsewhere = true,
     .judges = true,
     .open = open_engine,

@@ -79,8 +79,10 @@ int remote_check(const struct tn_host *host, const struct tn_spec *spec, struct 
 {
     tn_autojson struct tn_json *wish = NULL;
 
-    if (!spec->isolation && tn_config_wants_gvisor(host->config, spec)) /* nobody would tell it */
-        return tn_fail(err, TN_E_INVALID, "isolation: expected gvisor, as tendon.isolation says");
+    const char *demanded = tn_config_isolation(host->config, spec);
+    if (!spec->isolation && strcmp(demanded, "native") != 0) /* nobody would tell it */
+        return tn_fail(err, TN_E_INVALID, "isolation: expected %s, as tendon.isolation says",
+                       demanded);
     return wish_of(spec, &wish, err) < 0 || check_spec(wish, true, err) < 0 ? -1 : 0;
 }
 

@@ -503,6 +503,64 @@ static void test_what_cannot_be(void **state)
     assert_int_equal(err.code, TN_E_UNSUPPORTED);
 }
 
+/* A handler tells more than the setting that names its class. */
+static void test_what_a_class_gives(void **state)
+{
+    static const struct {
+        const char *class, *handler, *walls;
+    } cases[] = {
+        {"", "", "native"},
+        {"gvisor", "runsc", "gvisor"},
+        {"gvisor", "", "gvisor"},
+        {"gvisor", "safe", "gvisor"},
+        {"gvisor", "kata-qemu", "kata"},
+        {"kata", "", "kata"},
+        {"kata", "runc", "native"},
+        {"other", "kata-clh", "kata"},
+        {"other", "", "native"},
+        {"other", "gvisor", "gvisor"},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++)
+        assert_string_equal(pod_walls(&w->config.kubernetes, cases[i].class, cases[i].handler),
+                            cases[i].walls);
+    want(w, "{\"isolation\":\"kata\"}");
+    assert_string_equal(pod_class(&w->config, &w->spec), "kata");
+    set(w, "tendon.isolation", "gvisor");
+    assert_string_equal(pod_class(&w->config, &w->spec), "gvisor");
+}
+
+/* Whatever the namespace admits. */
+static void test_what_is_kept_restricted(void **state)
+{
+    static const struct {
+        const char *spec;
+        int result;
+    } cases[] = {
+        {"{\"user\":\"root\"}", -1}, {"{\"user\":\"0\"}", -1}, {"{\"user\":\"7\"}", 0}, {"{}", 0}};
+    struct world *w = *state;
+
+    for (int kept = 0; kept < 2; kept++) {
+        set(w, "kubernetes.restricted", kept ? "true" : "false");
+        for (size_t i = 0; i < TN_COUNT(cases); i++) {
+            struct tn_error err = {0};
+            tn_spec_done(&w->spec);
+            tn_spec_init(&w->spec);
+            want(w, cases[i].spec);
+            assert_int_equal(pod_check(&w->config, &w->spec, &err), kept ? cases[i].result : 0);
+            if (err.code)
+                assert_int_equal(err.code, TN_E_DENIED);
+        }
+    }
+    tn_spec_done(&w->spec);
+    tn_spec_init(&w->spec);
+    set(w, "core.run_as_openhands", "false"); /* whose default is root */
+    assert_int_equal(pod_check(&w->config, &w->spec, NULL), -1);
+    set(w, "kubernetes.privileged", "true");
+    assert_int_equal(pod_check(&w->config, NULL, NULL), -1);
+}
+
 /* Nobody in it may become who its gate is. */
 static void test_what_no_gate_holds(void **state)
 {
@@ -666,6 +724,12 @@ static void test_nameservers_beside_pods(void **state)
     pod_put_policy(POD_NETWORK_OPEN, 0, &(struct tn_config_kubernetes){0}, &none);
     assert_null(strstr(tn_buf_str(&none), "\"to\":[]"));
     assert_null(strstr(tn_buf_str(&none), "/32\"}}"));
+    /* What a variable can say. */
+    tn_autobuf struct tn_buf said = TN_BUF_INIT(POD_MANIFEST_MAX);
+    set(w, "kubernetes.nameservers", "none");
+    assert_int_equal(pod_check(&w->config, NULL, NULL), 0);
+    pod_put_policy(POD_NETWORK_OPEN, 0, &w->config.kubernetes, &said);
+    assert_string_equal(tn_buf_str(&said), tn_buf_str(&none));
 }
 
 int main(void)
@@ -682,6 +746,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_secret, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_class_gives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_kept_restricted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_no_gate_holds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gated_pod, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wishes_have_ends, set_up, tear_down),
