@@ -1,5 +1,6 @@
-/* What a client of E2B sends to envd: a call that is one message, a stream that begins with one, and
- * a stream of them, each cut where the client likes.  Whoever reads them is told JSON, or nothing. */
+/* What a client of E2B sends to envd: a call that is one message, a stream that begins with one,
+ * and a stream of them, each cut where the client likes.  Whoever reads them is told JSON, or
+ * nothing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>

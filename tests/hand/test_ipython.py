@@ -238,7 +238,7 @@ def test_a_cell_that_is_given_up(hand, tmp_path):
         return hand.client.post("/execute_action", {"action": action}, {"X-Request-Id": id}, timeout=70).json
 
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(run, f"x = 7; open({str(begun)!r}, 'w').close()\nimport time; time.sleep(50)", runs)
+        first = pool.submit(run, f"x = 7; open({str(begun)!r}, 'w').close()\nimport threading; threading.Event().wait(50)", runs)
         wait_until(begun.exists, 30, "the first cell runs")
         second = pool.submit(run, f"open({str(never)!r}, 'w').close()", waits)
         wait_until(lambda: hand.client.request("DELETE", f"/v1/cells/{waits}").status == 204, 30, "the second one waited")

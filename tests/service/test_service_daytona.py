@@ -524,6 +524,13 @@ def test_snapshots(alice, bob):
     child = create(alice, snapshot="cut-1", labels={"of": "it"}, env={"A": "b"})
     assert child["labels"] == {"of": "it"} and child["snapshot"] == "cut-1"
     assert Toolbox(alice, child).output("cat file.txt; echo $E$A") == "beforekeptb\n"
+    # Its network is that of its parent, or none: what cannot be kept is not passed over.
+    closed = create(alice, snapshot="cut-1", networkBlockAll=True)
+    assert closed["networkBlockAll"] is True
+    assert alice.get(f"/v1/sandboxes/{closed['id']}").ok().json["spec"]["network"] == "none"
+    kill(alice, closed)
+    told = alice.post("/api/sandbox", {"snapshot": "cut-1", "networkAllowList": "8.8.8.8/32"}).ok(400).json
+    assert "networkAllowList" in told["message"]
     # It outlives its sandbox, and is none.
     kill(alice, made)
     alice.get(f"/api/sandbox/{one['id']}").ok(404)

@@ -1,5 +1,6 @@
-/* Volumes of a vendor: named by a spec, found before a sandbox is made, mounted by its wish.  What is
- * in them is the user's: nothing here removes one.  And rules of the network that vendors keep. */
+/* Volumes of a vendor: named by a spec, found before a sandbox is made, mounted by its wish.  What
+ * is in them is the user's: nothing here removes one.  And rules of the network that vendors keep.
+ */
 #include "gate/rules.h"
 #include "runtime/cloud/cloud.h"
 

@@ -181,20 +181,27 @@ static size_t put_rules(struct tn_jw *w, const char *list)
     return count;
 }
 
+static bool is_blocked(const struct tn_json *body)
+{
+    return tn_json_bool(tn_json_get(body, "networkBlockAll"), false);
+}
+
+static bool has_rules(const struct tn_json *body)
+{
+    return *tn_json_get_str(body, "networkAllowList", "") ||
+           *tn_json_get_str(body, "domainAllowList", "");
+}
+
 static void put_network(struct tn_jw *w, const struct tn_json *body)
 {
-    const char *networks = tn_json_get_str(body, "networkAllowList", NULL);
-    const char *domains = tn_json_get_str(body, "domainAllowList", NULL);
-    bool some = (networks && *networks) || (domains && *domains);
-
-    if (tn_json_bool(tn_json_get(body, "networkBlockAll"), false)) {
+    if (is_blocked(body)) {
         tn_jw_kstr(w, "network", "none");
-    } else if (some) {
+    } else if (has_rules(body)) {
         tn_jw_kstr(w, "network", "allow");
         tn_jw_key(w, "allow");
         tn_jw_array(w);
-        put_rules(w, networks);
-        put_rules(w, domains);
+        put_rules(w, tn_json_get_str(body, "networkAllowList", NULL));
+        put_rules(w, tn_json_get_str(body, "domainAllowList", NULL));
         tn_jw_array_end(w);
     }
 }
@@ -259,6 +266,13 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
     const struct surface_mounts mounts = mounts_of(body);
     struct box *b = NULL;
 
+    wish->closed = is_blocked(body);
+    if (from->parent && !wish->closed && has_rules(body)) {
+        tn_fail(err, TN_E_INVALID,
+                "networkAllowList, domainAllowList: what begins as a snapshot has the network of "
+                "that, or none (networkBlockAll)");
+        return NULL;
+    }
     if (from->parent)
         return surface_fork(from->parent, who, given, DAYTONA_HOME, &mounts, wish, err);
     if (make_spec(s, who, body, from, &wish->spec, err) == 0) {

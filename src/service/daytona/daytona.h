@@ -155,7 +155,7 @@ struct tn_hand_files *daytona_files(struct daytona_call *c);
 /* The path that a parameter of the query names, absolute; on the heap.  NULL: answered. */
 char *daytona_query_path(struct daytona_call *c, const char *name);
 
-/* --- the browser as a desktop (computer.c) ----------------------------------------------------- */
+/* --- the browser as a desktop (computer.c) ---------------------------------------------------- */
 
 /* -1: answered, because none runs. */
 int daytona_needs_desktop(struct daytona_call *c);
