@@ -2,13 +2,18 @@
 
 #include <sys/random.h>
 
+#include "runtime/hand-answer.h"
 #include "service/caller.h"
-#include "service/e2b/cells.h"
-#include "service/proxy.h"
 
-static const char mark[] = "@@e2b ", variables[] = "#@@e2b-env ";
-static const char no_output[] = "[Code executed successfully with no output]";
-static const char late[] = "[Execution timed out (";
+#define ASK_SECONDS 60.0
+enum { SESSIONS_MAX = 4 << 20 };
+
+const char cells_usual[] = "default";
+
+bool cells_is_usual(const char *id)
+{
+    return !id || strcmp(id, cells_usual) == 0;
+}
 
 int cells_new_id(char out[CELLS_ID], struct tn_error *err)
 {
@@ -21,142 +26,111 @@ int cells_new_id(char out[CELLS_ID], struct tn_error *err)
     return 0;
 }
 
-bool cells_is_id(const char *text)
+static bool is_id(const char *text)
 {
     return strspn(text, "0123456789abcdef") == CELLS_ID - 1 && !text[CELLS_ID - 1];
 }
 
-/* --- a cell ---------------------------------------------------------------------------------- */
-
-/* Its variables, if there are any, in a line before it that the kernel takes away. */
-static void put_code(struct tn_jw *w, const struct cells_wish *wish, struct tn_purse *purse)
+static void name_kernel(const struct cells *c, const char *id, char out[CELLS_KERNEL])
 {
-    tn_autobuf struct tn_buf code = {.max = ACTION_MAX, .purse = purse};
-    struct tn_jw inner = tn_jw(&code);
+    snprintf(out, CELLS_KERNEL, "%s%s", c->prefix, id ? id : cells_usual);
+}
 
-    if (tn_json_count(wish->env)) {
-        tn_buf_puts(&code, variables);
-        tn_jw_tree(&inner, wish->env);
-        tn_buf_puts(&code, "\n");
+/* One question to the hand about its sessions; kernel NULL: about all of them. */
+static int ask(const struct cells *c, const char *method, const char *kernel,
+               const struct tn_buf *body, struct tn_json **out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf answer = ANSWER_BUF(c->x, SESSIONS_MAX);
+    tn_autofree char *target =
+        tn_asprintf("/v1/sessions%s%s", kernel ? "/" : "", kernel ? kernel : "");
+    tn_autofree char *address = NULL, *key = NULL;
+    static const struct tn_buf nothing;
+    int64_t deadline = tn_deadline_in(ASK_SECONDS);
+
+    if (box_hand(c->b, &address, &key, deadline, err))
+        return -1;
+    const struct tn_hand_address at = {.address = address, .key = key};
+    if (tn_hand_ask(&at, method, target, body ? body : &nothing, &answer, deadline, err))
+        return -1;
+    return out ? hold_json(c->x, &answer, out, err) : 0;
+}
+
+static int begin(const struct cells *c, const char *kernel, const char *cwd, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(64 << 10);
+    struct tn_jw w = tn_jw(&body);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "name", kernel);
+    if (cwd)
+        tn_jw_kstr(&w, "cwd", cwd);
+    tn_jw_object_end(&w);
+    return ask(c, "POST", NULL, &body, NULL, err);
+}
+
+int cells_make_context(const struct cells *c, const char *cwd, char id[CELLS_ID],
+                       struct tn_error *err)
+{
+    char kernel[CELLS_KERNEL];
+
+    if (cells_new_id(id, err))
+        return -1;
+    name_kernel(c, id, kernel);
+    return begin(c, kernel, cwd, err);
+}
+
+int cells_find_context(const struct cells *c, const char *id, char kernel[CELLS_KERNEL], char **cwd,
+                       struct tn_error *err)
+{
+    tn_autojson struct tn_json *session = NULL;
+    struct tn_error why = {0};
+
+    name_kernel(c, id, kernel);
+    if (cells_is_usual(id))
+        return 0;
+    if (is_id(id) && ask(c, "GET", kernel, NULL, &session, &why) == 0) {
+        if (cwd)
+            *cwd = tn_strdup(tn_json_get_str(session, "cwd", "/"));
+        return 0;
     }
-    tn_buf_puts(&code, wish->code);
-    tn_jw_key(w, "code");
-    tn_jw_strn(w, tn_buf_str(&code), code.len);
+    if (!is_id(id) || why.code == TN_E_NOT_FOUND)
+        return tn_fail(err, TN_E_NOT_FOUND, "Context %.40s not found", id);
+    *err = why;
+    return -1;
 }
 
-static void put_start(struct tn_jw *w, const struct cells_wish *wish)
+/* The usual one gets a session first, and loses it. */
+int cells_end_context(const struct cells *c, const char *id, bool again, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf code = TN_BUF_INIT(ACTION_MAX);
+    tn_autofree char *cwd = NULL;
+    char kernel[CELLS_KERNEL];
+    struct tn_error why = {0};
 
-    for (int i = 0; i <= wish->charts; i++)
-        tn_buf_add(&code, e2b_cells[i].bytes, e2b_cells[i].size);
-    tn_jw_key(w, "kernel_init_code");
-    tn_jw_strn(w, tn_buf_str(&code), code.len);
-}
-
-void cells_put_action(struct tn_buf *out, const struct cells_wish *wish)
-{
-    struct tn_jw w = tn_jw(out);
-
-    tn_jw_object(&w);
-    tn_jw_key(&w, "action");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "action", "run_ipython");
-    tn_jw_key(&w, "args");
-    tn_jw_object(&w);
-    put_code(&w, wish, out->purse);
-    tn_jw_kbool(&w, "include_extra", false);
-    tn_jw_kstr(&w, "session", wish->kernel);
-    put_start(&w, wish);
-    tn_jw_object_end(&w);
-    tn_jw_kdouble(&w, "timeout", wish->seconds);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
-}
-
-int cells_run(struct tn_http_exchange *x, struct box *b, const struct cells_wish *wish,
-              struct tn_json **out, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf body = ANSWER_BUF(x, ACTION_MAX);
-    tn_autobuf struct tn_buf answer = ANSWER_BUF(x, OBSERVATION_MAX);
-    const struct act_how how = {.request = request_id(x), .watch = wish->watch};
-    tn_autojson struct tn_json *observation = NULL;
-    struct act_news news = {0};
-
-    cells_put_action(&body, wish);
-    int status = act(b, caller_of(x), tn_buf_str(&body), body.len, &how, &news, &answer, err);
-    if (status < 0)
+    if (cells_find_context(c, id, kernel, &cwd, err))
         return -1;
-    if (status == ACT_WAITS)
-        return tn_fail(err, TN_E_CONFLICT, "this code waits for somebody's confirmation");
-    if (status != 200)
-        return tn_fail(err, TN_E_INVALID, "the code could not be run");
-    if (hold_json(x, &answer, &observation, err))
+    if (!cwd && begin(c, kernel, NULL, &why) && why.code != TN_E_CONFLICT) {
+        *err = why;
         return -1;
-    if (strcmp(tn_json_get_str(observation, "observation", ""), "error") == 0)
-        return tn_fail(err, TN_E_INVALID, "%.400s", tn_json_get_str(observation, "content", ""));
-    *out = TN_TAKE_PTR(observation);
+    }
+    if (ask(c, "DELETE", kernel, NULL, NULL, err))
+        return -1;
+    return cwd && again ? begin(c, kernel, cwd, err) : 0;
+}
+
+int cells_each_context(const struct cells *c, cells_context_fn fn, void *ctx, struct tn_error *err)
+{
+    tn_autojson struct tn_json *all = NULL;
+    size_t n = strlen(c->prefix);
+
+    if (ask(c, "GET", NULL, NULL, &all, err))
+        return -1;
+    const struct tn_json *sessions = tn_json_get(all, "sessions");
+    for (size_t i = 0; i < tn_json_count(sessions); i++) {
+        const struct tn_json *one = tn_json_at(sessions, i);
+        const char *name = tn_json_get_str(one, "name", "");
+        if (strncmp(name, c->prefix, n) == 0 && is_id(name + n))
+            fn(name + n, tn_json_get_str(one, "cwd", ""),
+               tn_json_double(tn_json_get(one, "age_seconds"), 0), ctx);
+    }
     return 0;
-}
-
-/* --- what came of it ------------------------------------------------------------------------- */
-
-static const char *content_of(const struct tn_json *observation)
-{
-    return tn_json_get_str(observation, "content", "");
-}
-
-bool cells_was_late(const struct tn_json *observation)
-{
-    const char *text = content_of(observation), *found = strstr(text, late);
-
-    while (found && found != text && found[-1] != '\n')
-        found = strstr(found + 1, late);
-    return found != NULL;
-}
-
-/* False: it is no event. */
-static bool tell_event(const char *line, size_t n, cells_event_fn fn, void *ctx)
-{
-    tn_autojson struct tn_json *event = NULL;
-
-    if (tn_json_parse(line, n, &event, NULL) || tn_json_type(event) != TN_JSON_OBJECT ||
-        !tn_json_get_str(event, "type", NULL))
-        return false;
-    fn(tn_json_get_str(event, "type", ""), line, n, ctx);
-    return true;
-}
-
-static void tell_text(const char *text, size_t n, cells_event_fn fn, void *ctx)
-{
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(OBSERVATION_MAX);
-    struct tn_jw w = tn_jw(&json);
-
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "type", "stdout");
-    tn_jw_key(&w, "text");
-    tn_jw_strn(&w, text, n);
-    tn_jw_kint(&w, "timestamp", 0);
-    tn_jw_object_end(&w);
-    fn("stdout", tn_buf_str(&json), json.len, ctx);
-}
-
-void cells_line(const char *line, size_t n, cells_event_fn fn, void *ctx)
-{
-    static const size_t marked = sizeof mark - 1;
-
-    if (n > marked && strncmp(line, mark, marked) == 0 &&
-        tell_event(line + marked, n - marked, fn, ctx))
-        return;
-    if (n && strncmp(line, no_output, sizeof no_output - 1) != 0)
-        tell_text(line, n + (line[n] == '\n'), fn, ctx);
-}
-
-void cells_each_event(const struct tn_json *observation, cells_event_fn fn, void *ctx)
-{
-    for (const char *line = content_of(observation); *line; line += strspn(line, "\n")) {
-        size_t n = strcspn(line, "\n");
-        cells_line(line, n, fn, ctx);
-        line += n;
-    }
 }

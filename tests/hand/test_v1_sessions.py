@@ -8,7 +8,7 @@ import pytest
 from client import Shell, done, soft
 from harness import needs_root, still_works, wait_until
 
-KEYS = {"name", "shell", "pid", "running", "cwd", "commands", "terminals", "idle_seconds"}
+KEYS = {"name", "shell", "pid", "running", "cwd", "commands", "terminals", "idle_seconds", "age_seconds"}
 
 
 def session(client, name="main"):
@@ -25,7 +25,7 @@ def test_list_and_get(shared_hand, shell):
     got = session(shell, shell.name)
     assert got["shell"] == "bash" and got["cwd"] == str(shell.dir)
     assert got["pid"] > 1 and got["running"] is False
-    assert got["commands"] == 0 and got["terminals"] == 0 and got["idle_seconds"] >= 0
+    assert got["commands"] == 0 and got["terminals"] == 0 and 0 <= got["idle_seconds"] <= got["age_seconds"]
 
 
 def test_state_follows_what_happens(shell):

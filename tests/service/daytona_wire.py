@@ -83,10 +83,15 @@ def kill(client, sandbox):
     client.delete(f"/api/sandbox/{sandbox['id']}").ok()
 
 
-def cell(client, toolbox, code, **more):
-    """(events, code of the close)"""
+def begin_cell(client, toolbox, code, **more):
     stream = upgrade(client, f"{toolbox.base}/process/interpreter/execute")
     stream.send(json.dumps({"code": code, **more}))
+    return stream
+
+
+def cell(client, toolbox, code, **more):
+    """(events, code of the close)"""
+    stream = begin_cell(client, toolbox, code, **more)
     events = []
     while True:
         opcode, data = stream.recv_data()

@@ -7,8 +7,9 @@ import subprocess
 from urllib.parse import quote
 
 import pytest
+import websocket
 
-from daytona_wire import CONFIG, NEWEST, Toolbox, box, cell, create, kill, multipart, toolbox  # noqa: F401, F811 (fixtures)
+from daytona_wire import CONFIG, NEWEST, Toolbox, begin_cell, box, cell, create, kill, multipart, toolbox  # noqa: F401, F811 (fixtures)
 from native import upgrade
 from services import eventually
 
@@ -417,9 +418,13 @@ def text_of(events, kind="stdout"):
     return "".join(event["text"] for event in events if event["type"] == kind)
 
 
-def test_cells(alice, box):
+def kernels_or_skip():
     if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
         pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+
+
+def test_cells(alice, box):
+    kernels_or_skip()
     toolbox = Toolbox(alice, box)
     events, code = cell(alice, toolbox, "import sys; x = 6; print(x * 7); print('no', file=sys.stderr)")
     assert code == 1000 and text_of(events) == "42\n" and text_of(events, "stderr") == "no\n"
@@ -438,6 +443,20 @@ def test_cells(alice, box):
     assert cell(alice, toolbox, "1", contextId=context["id"])[1] == 1011
     assert cell(alice, toolbox, "while True: pass", timeout=1)[1] == 4008
     assert text_of(cell(alice, toolbox, "print(x)")[0]) == "6\n"
+
+
+def test_cells_are_followed(alice, box):
+    """What a cell shows comes while it runs; whoever goes away, politely or not, leaves its kernel to others."""
+    kernels_or_skip()
+    toolbox = Toolbox(alice, box)
+    endless = "print('begun'); import threading; threading.Event().wait(900); print('never')"
+    for leave in (lambda stream: stream.close(timeout=10), lambda stream: stream.shutdown()):
+        stream = begin_cell(alice, toolbox, endless)
+        assert json.loads(stream.recv())["text"] == "begun\n"
+        stream.ping("there?")
+        assert stream.recv_data(control_frame=True) == (websocket.ABNF.OPCODE_PONG, b"there?")
+        leave(stream)
+        assert text_of(cell(alice, toolbox, "print('free')")[0]) == "free\n"
 
 
 # --- what there is not ---------------------------------------------------------------------------

@@ -83,7 +83,7 @@ struct tn_session {
     size_t output_count;
 
     int64_t started; /* of the latest command */
-    int64_t ended;
+    int64_t ended, made;
     double base_user, base_system;
     bool have_base;
     int64_t peak_memory;

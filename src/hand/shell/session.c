@@ -30,7 +30,7 @@ struct tn_session *tn_shell_session_new(const struct tn_session_options *options
     tn_transcript_drop_by(s->transcript, WINDOW_BATCH, PROMPT_ROWS);
     tn_buf_init(&s->pending, 1 << 20);
     tn_process_limit_init(&s->process_limit);
-    s->last_change = s->ended = tn_now();
+    s->last_change = s->ended = s->made = tn_now();
     return s;
 }
 
@@ -207,6 +207,7 @@ void tn_session_inspect(struct tn_session *s, struct tn_session_state *state)
         .commands = s->commands,
         .terminals = s->terminals,
         .idle_seconds = s->active ? 0 : (double)(tn_now() - s->ended) / 1e9,
+        .age_seconds = (double)(tn_now() - s->made) / 1e9,
     };
     snprintf(state->name, sizeof state->name, "%s", s->options.name);
     snprintf(state->program, sizeof state->program, "%s", s->options.program);

@@ -110,7 +110,7 @@ struct tn_session_state {
     bool running;      /* a command is being executed */
     uint64_t commands; /* how many so far */
     int terminals;     /* people attached */
-    double idle_seconds;
+    double idle_seconds, age_seconds;
 };
 void tn_session_inspect(struct tn_session *s, struct tn_session_state *state);
 const char *tn_session_name(const struct tn_session *s);

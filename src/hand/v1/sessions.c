@@ -24,6 +24,7 @@ static void write_session(struct tn_session *s, void *ctx)
     tn_jw_kint(w, "commands", (int64_t)state.commands);
     tn_jw_kint(w, "terminals", state.terminals);
     tn_jw_kdouble(w, "idle_seconds", state.idle_seconds);
+    tn_jw_kdouble(w, "age_seconds", state.age_seconds);
     tn_jw_object_end(w);
 }
 

@@ -217,7 +217,7 @@ struct walk {
     struct tree tree;
     struct tn_json *wish; /* of a search, or NULL */
     struct tn_jw w;
-    size_t seen, found, most;
+    size_t seen, found, most; /* 0 for the tree itself */
     bool truncated;
 };
 
@@ -269,7 +269,7 @@ static void visit(struct walk *k, const char *id, int level, int64_t depth)
 
     if (!n || n->seen)
         return;
-    if (level > LEVELS_MAX || k->seen == NODES_MAX || (k->wish && k->found == k->most)) {
+    if (level > LEVELS_MAX || k->seen == NODES_MAX || (k->most && k->found == k->most)) {
         k->truncated = true;
         return;
     }
@@ -280,7 +280,7 @@ static void visit(struct walk *k, const char *id, int level, int64_t depth)
         visit_children(k, n, level, depth);
         return;
     }
-    if (k->wish) {
+    if (k->most) {
         if (matches(k, n)) {
             put_node(&k->w, &k->tree, n);
             tn_jw_object_end(&k->w);
@@ -314,11 +314,11 @@ static void reply_walk(struct daytona_call *c, struct walk *k, int64_t depth)
         return;
     k->w = tn_jw(&json);
     tn_jw_object(&k->w);
-    tn_jw_key(&k->w, k->wish ? "matches" : "root");
-    if (k->wish)
+    tn_jw_key(&k->w, k->most ? "matches" : "root");
+    if (k->most)
         tn_jw_array(&k->w);
     visit(k, k->tree.root, 0, depth);
-    if (k->wish)
+    if (k->most)
         tn_jw_array_end(&k->w);
     tn_jw_kbool(&k->w, "truncated", k->truncated);
     tn_jw_object_end(&k->w);

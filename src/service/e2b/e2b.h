@@ -150,7 +150,9 @@ void e2b_pass(struct tn_http_exchange *x, struct box *b, int port);
 struct tn_hand_files *e2b_files(struct e2b_call *c);
 /* An entry as clients are told it, at that path; a link has the type of what it leads to. */
 void e2b_put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
-                   const struct tn_entry *e);
+                   const struct tn_entry *e, int64_t deadline);
+/* What one takes at most: its name, path, target and attributes, each byte escaped. */
+enum { E2B_ENTRY_MAX = 256 << 10 };
 /* The path that is meant, absolute; on the heap.  NULL: answered. */
 char *e2b_path(struct e2b_call *c, const char *given);
 

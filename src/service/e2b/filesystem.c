@@ -59,33 +59,33 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
 }
 
 void e2b_put_found(struct tn_hand_files *f, struct tn_jw *w, const char *path,
-                   const struct tn_entry *e)
+                   const struct tn_entry *e, int64_t deadline)
 {
     tn_autoentry struct tn_entry target = {0};
     enum tn_entry_type type = e->type;
 
     if (type == TN_ENTRY_SYMLINK)
-        type = tn_hand_files_stat(f, path, true, &target, tn_deadline_in(E2B_SECONDS), NULL) == 0
-                   ? target.type
-                   : TN_ENTRY_OTHER;
+        type = tn_hand_files_stat(f, path, true, &target, deadline, NULL) == 0 ? target.type
+                                                                               : TN_ENTRY_OTHER;
     put_entry(w, path, e, type);
 }
 
 /* Answers with what is there now. */
 static void answer_entry(struct e2b_call *c, struct tn_hand_files *f, const char *path)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(E2B_ENTRY_MAX);
     tn_autoentry struct tn_entry e = {0};
     struct tn_jw w = tn_jw(&json);
+    int64_t deadline = tn_deadline_in(E2B_SECONDS);
     struct tn_error err = {0};
 
-    if (tn_hand_files_stat(f, path, false, &e, tn_deadline_in(E2B_SECONDS), &err)) {
+    if (tn_hand_files_stat(f, path, false, &e, deadline, &err)) {
         reply_error(c->x, &err);
         return;
     }
     tn_jw_object(&w);
     tn_jw_key(&w, "entry");
-    e2b_put_found(f, &w, path, &e);
+    e2b_put_found(f, &w, path, &e, deadline);
     tn_jw_object_end(&w);
     e2b_answer(c, &json);
 }
@@ -181,7 +181,7 @@ static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
     if (++walk->count > ENTRIES_MAX || !tn_buf_ok(walk->w.out))
         return tn_fail(err, TN_E_TOO_LARGE, "more than %d entries", ENTRIES_MAX);
     if (e->type == TN_ENTRY_SYMLINK)
-        e2b_put_found(walk->f, &walk->w, path, e);
+        e2b_put_found(walk->f, &walk->w, path, e, walk->deadline);
     else
         put_entry(&walk->w, path, e, e->type);
     if (e->type == TN_ENTRY_DIRECTORY && walk->depth < walk->most) {

@@ -3,7 +3,7 @@
 #include "runtime/hand-watch.h"
 #include "service/e2b/e2b.h"
 
-enum { EVENT_MAX = 64 << 10 };
+enum { EVENT_MAX = E2B_ENTRY_MAX + (1 << 10) };
 #define ENTRY_SECONDS 20.0 /* for the entries of one event, or of one list of them */
 
 /* What a file that was moved is to clients of theirs: gone under its old name, new under the
@@ -55,9 +55,9 @@ static void put_event(struct tn_jw *w, struct tn_hand_files *f, const char *path
     tn_jw_object(w);
     tn_jw_kstr(w, "name", name);
     tn_jw_kstr(w, "type", kind);
-    if (f && tn_hand_files_stat(f, path, false, &e, deadline, NULL) == 0) {
+    if (f && tn_now() < deadline && tn_hand_files_stat(f, path, false, &e, deadline, NULL) == 0) {
         tn_jw_key(w, "entry");
-        e2b_put_found(f, w, path, &e);
+        e2b_put_found(f, w, path, &e, deadline);
     }
     tn_jw_object_end(w);
 }
