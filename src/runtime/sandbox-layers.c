@@ -29,9 +29,15 @@ static int forget(struct tn_sandbox *sb, const struct tn_subject *subject, const
     struct tn_error why = {0};
 
     if (sb->backend->forget(sb->engine, subject, name, deadline, &why) < 0 &&
-        why.code != TN_E_NOT_FOUND)
+        why.code != TN_E_NOT_FOUND && why.code != TN_E_UNSUPPORTED)
         return tn_fail(err, why.code, "%s", why.text);
     return tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, err);
+}
+
+/* What may not be made may not be looked for, either: nothing was begun then. */
+static bool was_begun(const struct tn_error *failed, const struct tn_error *left)
+{
+    return left->code != failed->code || (left->code != TN_E_DENIED && left->code != TN_E_CONFLICT);
 }
 
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
@@ -48,7 +54,9 @@ int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadlin
         return -1;
     if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, &failed))
         return 0;
-    if (!forget(sb, &subject, name, tn_deadline_in(CLEAR_SECONDS), &left))
+    if (!forget(sb, &subject, name, tn_deadline_in(CLEAR_SECONDS), &left) ||
+        (!was_begun(&failed, &left) &&
+         !tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, NULL)))
         return tn_fail(err, failed.code, "sandbox %s: %s", sb->record.id, failed.text);
     return tn_fail(err, failed.code,
                    "sandbox %s: %.220s; what was begun of it is still there and counts until "

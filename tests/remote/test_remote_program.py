@@ -53,6 +53,14 @@ def test_it_is_not_woken_without_being_told(make_tendon, api):
     assert tendon.ok("exec", "web", "echo works") == "works\n"
 
 
+def test_a_snapshot_that_cannot_be_made_leaves_nothing(make_tendon, api):
+    tendon = make_tendon(api.url)
+    tendon.ok("new", "--name", "web")
+    complaint = tendon("snapshot", "web", "first")
+    assert complaint.returncode and "has no snapshots" in complaint.stderr and "counts until" not in complaint.stderr, complaint
+    assert tendon.json("inspect", "web")["snapshots"] == []
+
+
 def test_a_service_that_cannot_wake_it(alive, api):
     alive.ok("new", "--name", "web")
     pause(api)
