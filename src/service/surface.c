@@ -203,6 +203,26 @@ static char *without_idle_parts(char *path)
     return path;
 }
 
+bool surface_fits(const char *pattern, const char *path, char **words)
+{
+    size_t stars = 0;
+
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*path++ != *pattern)
+                return false;
+            continue;
+        }
+        size_t n = strcspn(path, "/");
+        if (!n)
+            return false;
+        free(words[stars]);
+        words[stars++] = tn_strndup(path, n);
+        path += n;
+    }
+    return !*path;
+}
+
 char *surface_path(const char *home, const char *given)
 {
     bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');

@@ -67,6 +67,10 @@ bool surface_is_layer(const struct box_view *v);
 struct box *surface_box(struct tn_service *s, const char *tenant, const char *id,
                         struct tn_error *err);
 
+/* Whether that is the path: each star of the pattern is one segment, which goes into the next of
+ * words, on the heap, in place of what an earlier pattern left there. */
+bool surface_fits(const char *pattern, const char *path, char **words);
+
 /* The path that is meant, absolute and on the heap: what is not begins at home. */
 char *surface_path(const char *home, const char *given);
 

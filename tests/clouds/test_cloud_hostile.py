@@ -1,6 +1,7 @@
 """A vendor on its bad days: every call ends in time, what happened is told, and no key goes anywhere else."""
 
 import json
+import re
 import time
 
 import pytest
@@ -43,18 +44,18 @@ def test_a_key_that_is_refused(cloud, driver, vendor):
 
 
 REFUSED = {
-    "volumes": ({"volumes": ["/tmp:/data"]}, "of the vendor's own"),
-    "allow": ({"network": "allow", "allow": ["example.com"]}, "no rules are sent"),
-    "network": ({"network": "host"}, "none or open"),
+    "volumes": ({"volumes": ["/tmp:/data"]}, "directories of this machine"),
+    "allow": ({"network": "allow", "allow": ["example.com:22"]}, r"no rules are sent|without schemes, ports"),
+    "network": ({"network": "host"}, "none(,| or) open"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_not_sent_is_refused_before_anybody_is_asked(cloud, driver, vendor, what):
-    """Vendors have volumes and rules: an error says who does without."""
+    """Some have volumes and rules of their own: an error says what they have."""
     spec, words = REFUSED[what]
     refusal = create(driver, **spec)
-    assert refusal.code == "unsupported" and what in refusal.text and words in refusal.text
+    assert refusal.code == "unsupported" and what in refusal.text and re.search(words, refusal.text), (refusal.code, refusal.text)
     assert vendor.requests == []
 
 

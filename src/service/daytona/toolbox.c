@@ -60,32 +60,12 @@ static const struct daytona_row *const tables[] = {small_rows,
                                                    daytona_computer_rows,
                                                    daytona_accessibility_rows};
 
-/* Whether the path is that of the row; what stars stand for goes into words. */
-static bool fits(const char *pattern, const char *path, char *words[2])
-{
-    size_t stars = 0;
-
-    for (; *pattern; pattern++) {
-        if (*pattern != '*') {
-            if (*path++ != *pattern)
-                return false;
-            continue;
-        }
-        size_t n = strcspn(path, "/");
-        if (!n)
-            return false;
-        free(words[stars]);
-        words[stars++] = tn_strndup(path, n);
-        path += n;
-    }
-    return !*path;
-}
-
 static bool dispatch(struct daytona_call *c, const char *path)
 {
     for (size_t i = 0; i < TN_COUNT(tables); i++)
         for (const struct daytona_row *row = tables[i]; row->method; row++)
-            if (strcmp(row->method, tn_http_method(c->x)) == 0 && fits(row->path, path, c->words)) {
+            if (strcmp(row->method, tn_http_method(c->x)) == 0 &&
+                surface_fits(row->path, path, c->words)) {
                 box_enter_use(c->b);
                 c->row = row;
                 row->call(c);

@@ -295,8 +295,8 @@ static const struct envd_route {
     {"POST", "/execute", E2B_CODE_PORT, e2b_execute},
     {"POST", "/contexts", E2B_CODE_PORT, e2b_create_context},
     {"GET", "/contexts", E2B_CODE_PORT, e2b_list_contexts},
-    {"DELETE", "/contexts/{id}", E2B_CODE_PORT, e2b_remove_context},
-    {"POST", "/contexts/{id}/restart", E2B_CODE_PORT, e2b_restart_context},
+    {"DELETE", "/contexts/*", E2B_CODE_PORT, e2b_remove_context},
+    {"POST", "/contexts/*/restart", E2B_CODE_PORT, e2b_restart_context},
 };
 
 static const struct {
@@ -307,29 +307,13 @@ static const struct {
     {"/process.Process/", e2b_process},
 };
 
-/* {id} is any one part of the path, on the heap. */
-static bool fits(const char *pattern, const char *path, char **id)
-{
-    size_t plain = strcspn(pattern, "{");
-
-    if (!pattern[plain])
-        return strcmp(pattern, path) == 0;
-    if (strncmp(pattern, path, plain) != 0)
-        return false;
-    size_t n = strcspn(path + plain, "/");
-    if (!n || strcmp(strchr(pattern, '}') + 1, path + plain + n) != 0)
-        return false;
-    *id = tn_strndup(path + plain, n);
-    return true;
-}
-
 static void dispatch(struct e2b_call *c, const struct target *t)
 {
     const char *method = tn_http_method(c->x), *path = tn_http_path(c->x);
 
     for (size_t i = 0; i < TN_COUNT(rows); i++)
         if (rows[i].port == t->port && strcmp(rows[i].method, method) == 0 &&
-            fits(rows[i].path, path, &c->id)) {
+            surface_fits(rows[i].path, path, &c->id)) {
             rows[i].call(c);
             return;
         }
