@@ -360,8 +360,9 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");
-    /* What the configuration allows now. */
+    /* What the configuration allows now, and the cluster has. */
     if (pod_check(p->host->config, s->spec, err) < 0 ||
+        pods_check_class(p, s->spec, deadline, err) < 0 ||
         pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0)
         return -1;

@@ -209,6 +209,9 @@ int pods_follow(const struct pods *p, const char *kind, const char *name, kube_c
 
 int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);
+/* That the cluster's class for the isolation that is wanted gives it. */
+int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                     struct tn_error *err);
 /* Makes the pod of a plan whose Secret, and claim, are there, and settles it. */
 int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
                struct tn_error *err);

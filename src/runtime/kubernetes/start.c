@@ -277,8 +277,8 @@ static int note_warm(const struct pods *p, const char *version, struct tn_place 
 }
 
 /* Who may not look at the cluster's classes hears it when the pod is made. */
-static int check_class(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
-                       struct tn_error *err)
+int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                     struct tn_error *err)
 {
     const struct tn_config *config = p->host->config;
     const char *name = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
@@ -326,7 +326,7 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
             "nobody could claim it from its pool: that needs the right to patch secrets");
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         pods_check_version(p, s->spec, deadline, err) < 0 ||
-        check_class(p, s->spec, deadline, err) < 0 ||
+        pods_check_class(p, s->spec, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||
         choose_storage(p, &plan, deadline, err) < 0 ||
         pods_choose_kind(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
