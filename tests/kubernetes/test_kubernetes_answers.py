@@ -5,6 +5,7 @@ import pytest
 from conformance import Refusal, World
 from fake_server import FakeServer
 
+CLASSES = r"GET /apis/node.k8s.io/v1/runtimeclasses\b"
 SETTINGS = {"kubernetes.hand_image": "hand:1", "kubernetes.reach": "proxy", "kubernetes.pvc_storage_class": "tests"}
 
 
@@ -41,3 +42,11 @@ def test_a_class_that_became_another_starts_nothing(server, world):
     assert not server.names("pods")
     server.classes["kata"] = "kata-qemu"
     assert box.drive("running") == "running"
+
+
+def test_a_class_that_is_refused_is_told_as_the_isolation_that_it_is_for(server, world):
+    """By the server, to whom may not list classes."""
+    said = 'pods "x" is forbidden: pod rejected: RuntimeClass "kata" not found'
+    with server.fault(CLASSES, 403), server.fault("^POST .*/pods$", 403, said), pytest.raises(Refusal) as refusal:
+        world.new(world.open(), isolation="kata")
+    assert refusal.value.code == "unsupported" and f"isolation kata: {said}" in refusal.value.text, refusal.value

@@ -212,7 +212,8 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
              ? pods_make(p, "pods", name, s->id, &body, &object, s->cancel, deadline, &why)
              : pods_have_made(p, plan, &ref, deadline, &why)) < 0)
         return strstr(why.text, "RuntimeClass")
-                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
+                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation %s: %s",
+                             tn_config_isolation(plan->config, s->spec), why.text)
                : strstr(why.text, "PodSecurity") && plan->network == POD_NETWORK_GATED
                    ? tn_fail(err, why.code,
                              "its gate lays its rules with NET_ADMIN, which the namespace's "
