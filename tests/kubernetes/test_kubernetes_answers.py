@@ -1,9 +1,11 @@
 """What an API server may answer, and when it does not: of a server that keeps objects alone (fake_server.py), no cluster is needed."""
 
+import time
+
 import pytest
 
 from conformance import Refusal, World
-from fake_server import FakeServer
+from fake_server import HANG, FakeServer
 
 CLASSES = r"GET /apis/node.k8s.io/v1/runtimeclasses\b"
 SETTINGS = {"kubernetes.hand_image": "hand:1", "kubernetes.reach": "proxy", "kubernetes.pvc_storage_class": "tests"}
@@ -29,7 +31,53 @@ def world(server):
     assert not left, left
 
 
+def walls(box, **members):
+    told = box("inspect", **members)["isolation"]
+    return told["runtime_handler"], told["gvisor"], told["kata"]
+
+
 # --- runtime classes --------------------------------------------------------------------------------
+
+
+def test_a_class_of_which_nobody_tells_is_neither(server, world):
+    box = world.new(world.open(), isolation="gvisor")
+    server.classes["gvisor"] = "runc"
+    with server.fault(CLASSES, 500):
+        assert walls(box.seen_by(world.open())) == ("", False, False)
+    assert walls(box.seen_by(world.open())) == ("runc", False, False)
+
+
+def test_who_may_not_ask_believes_the_configuration(server, world):
+    with server.fault(CLASSES, 403):
+        box = world.new(world.open(), isolation="kata")
+        assert walls(box) == ("", False, True)
+
+
+def test_what_was_told_of_a_class_outlives_a_failure(server, world):
+    driver = world.open()
+    box = world.new(driver, isolation="gvisor")
+    with server.fault(CLASSES, 500, "the store has no leader"):
+        with pytest.raises(Refusal, match="isolation gvisor: the store has no leader"):
+            world.new(driver, isolation="gvisor")
+        assert walls(box) == ("runsc", True, False)
+
+
+def test_a_look_takes_no_longer_than_it_may(server, world):
+    """Also one that has to ask for its class."""
+    box = world.new(world.open(), isolation="gvisor").seen_by(world.open())
+    with server.fault(CLASSES, HANG):
+        began = time.monotonic()
+        assert walls(box, timeout=2) == ("", False, False)
+        assert time.monotonic() - began < 4.5
+
+
+def test_each_class_is_asked_for_once(server, world):
+    driver = world.open()
+    boxes = [world.new(driver, isolation=isolation) for isolation in ("gvisor", "kata")]
+    asked = server.count(CLASSES)
+    for _ in range(3):
+        assert [walls(box)[1:] for box in boxes] == [(True, False), (False, True)]
+    assert server.count(CLASSES) == asked
 
 
 def test_a_class_that_became_another_starts_nothing(server, world):

@@ -176,7 +176,7 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
         place->blame = w.cause.blame;
         return -1;
     }
-    pods_fill_place(p, s, w.pod, proxied, &w.cause, place);
+    pods_fill_place(p, s, w.pod, proxied, &w.cause, place, deadline);
     return 0;
 }
 
@@ -284,11 +284,11 @@ int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadlin
     const struct tn_config *config = p->host->config;
     const char *name = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
     struct tn_error why = {0};
-    char handler[64];
+    char handler[POD_HANDLER_SIZE];
 
     if (!name)
         return 0;
-    if (pods_handler(p, name, false, handler, deadline, &why) < 0)
+    if (pods_handler(p, name, handler, deadline, &why) < 0)
         return why.code == TN_E_DENIED
                    ? 0
                    : tn_fail(err, why.code, "isolation %s: %s", wanted, why.text);
