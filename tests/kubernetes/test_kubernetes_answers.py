@@ -1,11 +1,17 @@
 """What an API server may answer, and when it does not: of a server that keeps objects alone (fake_server.py), no cluster is needed."""
 
+import pathlib
+import sys
 import time
 
 import pytest
 
-from conformance import Refusal, World
-from fake_server import HANG, FakeServer
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
+
+from conformance import Refusal, World  # noqa: E402
+from fake_server import HANG, FakeServer  # noqa: E402
+from native import at, make  # noqa: E402
+from services import Service  # noqa: E402
 
 CLASSES = r"GET /apis/node.k8s.io/v1/runtimeclasses\b"
 SETTINGS = {"kubernetes.hand_image": "hand:1", "kubernetes.reach": "proxy", "kubernetes.pvc_storage_class": "tests"}
@@ -98,3 +104,26 @@ def test_a_class_that_is_refused_is_told_as_the_isolation_that_it_is_for(server,
     with server.fault(CLASSES, 403), server.fault("^POST .*/pods$", 403, said), pytest.raises(Refusal) as refusal:
         world.new(world.open(), isolation="kata")
     assert refusal.value.code == "unsupported" and f"isolation kata: {said}" in refusal.value.text, refusal.value
+
+
+# --- ports ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "seconds"), [(503, 8), (HANG, 18)])
+def test_a_list_of_ports_asks_no_further_after_a_failure(server, world, answer, seconds):
+    service = Service(world.base / "service", runtime="kubernetes", settings=SETTINGS, env=world.env).start()
+    try:
+        client = service.client()
+        box = make(client, image="box:1", ports=list(range(3000, 3010)))
+        server.asked.clear()
+        with server.fault("/services/", answer):
+            began = time.monotonic()
+            listed = client.get(at(box, "/ports")).ok().json["ports"]
+            assert time.monotonic() - began < seconds
+        assert len(listed) == 10 and not any("address" in port for port in listed), listed
+        assert server.count("/services/") == 1
+        told = client.post(at(box, "/ports/3001")).ok(201).json["address"]
+        assert {port["port"]: port.get("address") for port in client.get(at(box, "/ports")).ok().json["ports"]}[3001] == told
+        client.delete(at(box)).ok(204)
+    finally:
+        service.finish()

@@ -69,19 +69,25 @@ bool pods_is_going(const struct tn_json *object)
     return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
 }
 
-int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
-             int64_t deadline, struct tn_error *err)
+static int ask(const struct pods *p, const char *kind, const char *name, bool hurried,
+               struct tn_json **out, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = target_of(p, kind, name);
+    const struct kube_call call = {.target = target, .hurried = hurried};
     struct tn_error why = {0};
 
     *out = NULL;
-    if (kube_call(p->kube, &(struct kube_call){.target = target}, out, deadline, &why) == 0 ||
-        why.code == TN_E_NOT_FOUND)
+    if (kube_call(p->kube, &call, out, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND)
         return 0;
     if (err)
         *err = why;
     return -1;
+}
+
+int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
+             int64_t deadline, struct tn_error *err)
+{
+    return ask(p, kind, name, false, out, deadline, err);
 }
 
 static int only_own(const struct pods *p, const char *id, struct tn_json **out)
@@ -104,6 +110,12 @@ int pods_get(const struct pods *p, const char *kind, const char *name, const cha
 {
     *out = mirror_get(p, kind, name);
     return *out ? only_own(p, id, out) : pods_get_now(p, kind, name, id, out, deadline, err);
+}
+
+int pods_glance(const struct pods *p, const char *kind, const char *name, const char *id,
+                struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    return ask(p, kind, name, true, out, deadline, err) < 0 ? -1 : only_own(p, id, out);
 }
 
 bool pods_may(struct kube *kube, const char *group, const char *resource, const char *sub,

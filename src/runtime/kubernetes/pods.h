@@ -315,6 +315,9 @@ int pods_get(const struct pods *p, const char *kind, const char *name, const cha
 /* The same, of the server itself: a mirror may be a moment behind. */
 int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
                  struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* The same, for who looks anyway: a refusal that may pass is one. */
+int pods_glance(const struct pods *p, const char *kind, const char *name, const char *id,
+                struct tn_json **out, int64_t deadline, struct tn_error *err);
 /* Whatever has that name, whoever's it is. */
 int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
              int64_t deadline, struct tn_error *err);
@@ -383,7 +386,7 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
               int64_t deadline, struct tn_error *err);
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
 char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
-                    struct tn_error *err);
+                    int64_t deadline, struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
 
