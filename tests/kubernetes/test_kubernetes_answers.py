@@ -1,6 +1,8 @@
 """What an API server may answer, and when it does not: of a server that keeps objects alone (fake_server.py), no cluster is needed."""
 
+import json
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -9,9 +11,10 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
 
 from conformance import Refusal, World  # noqa: E402
-from fake_server import HANG, FakeServer  # noqa: E402
+from fake_server import HANG, FakeServer, runs  # noqa: E402
 from native import at, make  # noqa: E402
 from services import Service  # noqa: E402
+from trees import BUILD, program  # noqa: E402
 
 CLASSES = r"GET /apis/node.k8s.io/v1/runtimeclasses\b"
 SETTINGS = {"kubernetes.hand_image": "hand:1", "kubernetes.reach": "proxy", "kubernetes.pvc_storage_class": "tests"}
@@ -127,3 +130,34 @@ def test_a_list_of_ports_asks_no_further_after_a_failure(server, world, answer, 
         client.delete(at(box)).ok(204)
     finally:
         service.finish()
+
+
+# --- doctor -----------------------------------------------------------------------------------------
+
+
+def hand_of_doctor(world):
+    env = {**world.env, "TENDON_STATE": str(world.base / "program"), "TENDON_KUBERNETES_HAND_IMAGE": "hand:1", "TENDON_KUBERNETES_REACH": "proxy"}
+    words = [program(BUILD, "tendon"), "doctor", "--json", "--runtime", "kubernetes"]
+    told = subprocess.run(words, env=env, cwd=world.cwd, capture_output=True, timeout=100)
+    (found,) = [one for one in json.loads(told.stdout) if one["runtime"] == "kubernetes"]
+    return next(one for one in found["findings"] if one["what"] == "hand")
+
+
+def of_a_tenant(pod):
+    """Whether it is pulled without the operator's logins."""
+    return "imagePullSecrets" in pod["spec"]
+
+
+def test_a_doctor_tells_what_happened_to_a_tenants_pod(server, world):
+    over = {"phase": "Failed", "reason": "OutOfpods", "message": "the node is full"}
+    server.status_of = lambda pod: over if of_a_tenant(pod) else runs(pod)
+    told = hand_of_doctor(world)
+    assert not told["good"] and not told["needed"] and "could not pull" not in told["detail"], told
+    assert "names did not start: " in told["detail"] and "the node is full" in told["detail"], told
+
+
+def test_a_doctor_tells_of_an_image_that_no_tenants_pod_can_pull(server, world):
+    waits = {"name": "hand", "image": "hand:1", "state": {"waiting": {"reason": "ErrImagePull", "message": "denied"}}}
+    server.status_of = lambda pod: {"phase": "Pending", "initContainerStatuses": [waits]} if of_a_tenant(pod) else runs(pod)
+    told = hand_of_doctor(world)
+    assert not told["good"] and not told["needed"] and "a tenant names could not pull it" in told["detail"], told

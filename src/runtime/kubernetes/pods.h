@@ -132,6 +132,7 @@ struct pod_cause {
     enum tn_blame blame;
     bool patient; /* an ERROR that others may mend: no node has room, */
     bool volume;  /* or its volume is still being made */
+    bool image;   /* an ERROR: an image cannot be had, its own or the hand's */
     char *reason; /* one printable line, on the heap; or NULL */
 };
 void pod_cause_done(struct pod_cause *c);
