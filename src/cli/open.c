@@ -80,8 +80,8 @@ static int open_port(struct page *page, struct tn_sandbox *sb, int port, bool lo
 {
     struct forward forward = {.host = "127.0.0.1", .inside = port};
     bool far = tn_sandbox_backend(sb)->elsewhere; /* a page of a service wants to know who comes */
-    bool there;
-    tn_autofree char *seen = loopback || far ? NULL : tn_sandbox_look_url(sb, port, &there);
+    tn_autofree char *seen =
+        loopback || far ? NULL : tn_sandbox_look_url(sb, port, NULL, TN_NEVER, NULL);
     bool inner = seen && url_is_of_cluster(seen); /* no browser gets there: nothing is made */
     tn_autofree char *url = loopback || far || inner ? NULL : tn_sandbox_url(sb, port, NULL);
 

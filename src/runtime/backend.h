@@ -213,10 +213,10 @@ struct tn_backend {
      * host that ends in .svc is a Service's name, which its cluster alone knows.  The function may
      * be NULL: only the tunnel reaches ports. */
     char *(*url)(void *engine, const struct tn_subject *subject, int port, struct tn_error *err);
-    /* What url would say, and whether all that it takes is there: makes nothing.  NULL: nor does
-     * url. */
+    /* What url would say, and whether all that it takes is there, for which an engine that does not
+     * answer is not asked again (there NULL: nor at all).  Makes nothing.  NULL: nor does url. */
     char *(*look_url)(void *engine, const struct tn_subject *subject, int port, bool *there,
-                      struct tn_error *err);
+                      int64_t deadline, struct tn_error *err);
     /* What the hand and its sandbox printed; with follow until the deadline or fn stops. */
     int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
                 void *ctx, int64_t deadline, struct tn_error *err);

@@ -199,7 +199,8 @@ static const struct tn_field kubernetes_rows[] = {
     TN_BOOL("privileged", KUBERNETES, privileged, .env = "KUBERNETES_PRIVILEGED",
             .help = "privileged pods"),
     TN_BOOL("restricted", KUBERNETES, restricted, .env = "TENDON_KUBERNETES_RESTRICTED",
-            .help = "no pod is root, whoever asks for it and whatever its namespace admits"),
+            .help = "no sandbox is root in its pod, whoever asks for it and whatever its namespace "
+                    "admits; the containers of its gate are"),
     TN_STRING("kubeconfig", KUBERNETES, kubeconfig, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_KUBECONFIG",
               .help = "kubeconfig files, with colons between them [as kubectl finds them]"),

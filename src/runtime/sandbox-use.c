@@ -536,13 +536,16 @@ char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err)
     return NULL;
 }
 
-char *tn_sandbox_look_url(struct tn_sandbox *sb, int port, bool *there)
+char *tn_sandbox_look_url(struct tn_sandbox *sb, int port, bool *there, int64_t deadline,
+                          struct tn_error *err)
 {
     struct tn_subject subject = tn_sandbox_subject(sb);
 
-    *there = false;
-    return sb->backend->look_url ? sb->backend->look_url(sb->engine, &subject, port, there, NULL)
-                                 : NULL;
+    if (there)
+        *there = false;
+    return sb->backend->look_url
+               ? sb->backend->look_url(sb->engine, &subject, port, there, deadline, err)
+               : NULL;
 }
 
 int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,

@@ -170,9 +170,10 @@ int tn_sandbox_exec(struct tn_sandbox *sb, const char *const *argv, struct tn_bu
 int tn_sandbox_dial(struct tn_sandbox *sb, int port, int64_t deadline, struct tn_error *err);
 /* The backend's own address of a port, with what it takes there (a Service, an Ingress). */
 char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err);
-/* The same of a backend that makes something for it, which is not made now; NULL: it makes
- * nothing, or has none. */
-char *tn_sandbox_look_url(struct tn_sandbox *sb, int port, bool *there);
+/* The same of a backend that makes something for it, which is not made now; *there: whether it is
+ * (NULL: that is not asked).  NULL: it makes nothing, or, with err, has none or does not tell. */
+char *tn_sandbox_look_url(struct tn_sandbox *sb, int port, bool *there, int64_t deadline,
+                          struct tn_error *err);
 int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,
                     struct tn_error *err);
 int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_error *err);

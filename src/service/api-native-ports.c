@@ -112,34 +112,41 @@ static void put_port(struct tn_jw *w, const struct tn_service *s, const char *id
 struct address {
     int port;
     bool make;
+    int64_t deadline;
     char *url;
 };
 
 static int find_address(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
 {
     struct address *a = ctx;
+    struct tn_error why = {0};
     bool there;
-    tn_autofree char *seen = tn_sandbox_look_url(sb, a->port, &there);
+    tn_autofree char *seen = tn_sandbox_look_url(sb, a->port, &there, a->deadline, &why);
 
-    if (seen && (there || a->make))
-        a->url = there ? TN_TAKE_PTR(seen) : tn_sandbox_url(sb, a->port, NULL);
-    return 0;
+    if (there)
+        a->url = TN_TAKE_PTR(seen);
+    else if (a->make && (seen || why.code))
+        a->url = tn_sandbox_url(sb, a->port, NULL);
+    return why.code ? tn_fail(err, why.code, "%s", why.text) : 0;
 }
 
-/* The member "address" of a port that the sandbox publishes, for who may use it. */
-static void put_address(struct tn_jw *w, const struct tn_http_exchange *x, struct box *b,
-                        const struct box_view *v, int port, bool make)
+/* The member "address" of a port that the sandbox publishes, for who may use it.  -1: by the
+ * deadline nobody told of it. */
+static int put_address(struct tn_jw *w, const struct tn_http_exchange *x, struct box *b,
+                       const struct box_view *v, int port, bool make, int64_t deadline)
 {
-    struct address a = {.port = port, .make = make};
+    struct address a = {.port = port, .make = make, .deadline = deadline};
     bool published = false;
+    int r = 0;
 
     for (size_t i = 0; i < v->spec.ports.count; i++)
         published |= v->spec.ports.items[i] == port;
     if (published && v->state == BOX_RUNNING && caller_of(x)->scopes & (SCOPE_USE | SCOPE_ADMIN))
-        box_with_sandbox(b, find_address, &a, tn_deadline_in(LOOK_SECONDS), NULL);
+        r = box_with_sandbox(b, find_address, &a, deadline, NULL);
     if (a.url)
         tn_jw_kstr(w, "address", a.url);
     free(a.url);
+    return r;
 }
 
 static void get_ports(struct tn_http_exchange *x, void *ctx)
@@ -156,6 +163,9 @@ static void get_ports(struct tn_http_exchange *x, void *ctx)
     box_look(b, &v);
     if (v.state == BOX_RUNNING && v.spec.network != TN_NETWORK_HOST)
         box_with_sandbox(b, find_listeners, &open, tn_deadline_in(LOOK_SECONDS), NULL);
+    /* A cluster that does not answer for one port is not asked for the others. */
+    int64_t deadline = tn_deadline_in(LOOK_SECONDS);
+    int told = 0;
     struct ports all = open;
     for (size_t i = 0; i < v.spec.ports.count; i++)
         add_port(&all, v.spec.ports.items[i]);
@@ -166,7 +176,8 @@ static void get_ports(struct tn_http_exchange *x, void *ctx)
         tn_jw_object(&w);
         put_port(&w, s, box_id(b), (int)all.list[i]);
         tn_jw_kbool(&w, "listening", has_port(&open, all.list[i]));
-        put_address(&w, x, b, &v, (int)all.list[i], false);
+        if (told == 0)
+            told = put_address(&w, x, b, &v, (int)all.list[i], false, deadline);
         tn_jw_object_end(&w);
     }
     tn_jw_array_end(&w);
@@ -200,7 +211,7 @@ static void post_port(struct tn_http_exchange *x, void *ctx)
     box_look(b, &v);
     tn_jw_object(&w);
     put_port(&w, s, box_id(b), (int)port);
-    put_address(&w, x, b, &v, (int)port, true);
+    put_address(&w, x, b, &v, (int)port, true, tn_deadline_in(LOOK_SECONDS));
     tn_jw_kstr(&w, "link", link);
     tn_jw_object_end(&w);
     tn_http_set_header(x, "Cache-Control", "no-store");

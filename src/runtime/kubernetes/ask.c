@@ -6,6 +6,7 @@
 enum { MAKE_TRIES = 12 };
 #define WORDS_SECONDS 5.0  /* for what events say of something that failed */
 #define KNOWN_SECONDS 60.0 /* that it is known whether there is storage, or a policy */
+#define AGAIN_SECONDS 5.0  /* after a question about a class that nobody answered */
 
 /* Kinds that are not in the core group. */
 static const struct {
@@ -68,19 +69,25 @@ bool pods_is_going(const struct tn_json *object)
     return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
 }
 
-int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
-             int64_t deadline, struct tn_error *err)
+static int ask(const struct pods *p, const char *kind, const char *name, bool hurried,
+               struct tn_json **out, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = target_of(p, kind, name);
+    const struct kube_call call = {.target = target, .hurried = hurried};
     struct tn_error why = {0};
 
     *out = NULL;
-    if (kube_call(p->kube, &(struct kube_call){.target = target}, out, deadline, &why) == 0 ||
-        why.code == TN_E_NOT_FOUND)
+    if (kube_call(p->kube, &call, out, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND)
         return 0;
     if (err)
         *err = why;
     return -1;
+}
+
+int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
+             int64_t deadline, struct tn_error *err)
+{
+    return ask(p, kind, name, false, out, deadline, err);
 }
 
 static int only_own(const struct pods *p, const char *id, struct tn_json **out)
@@ -103,6 +110,12 @@ int pods_get(const struct pods *p, const char *kind, const char *name, const cha
 {
     *out = mirror_get(p, kind, name);
     return *out ? only_own(p, id, out) : pods_get_now(p, kind, name, id, out, deadline, err);
+}
+
+int pods_glance(const struct pods *p, const char *kind, const char *name, const char *id,
+                struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    return ask(p, kind, name, true, out, deadline, err) < 0 ? -1 : only_own(p, id, out);
 }
 
 bool pods_may(struct kube *kube, const char *group, const char *resource, const char *sub,
@@ -315,37 +328,68 @@ int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_err
     return 0;
 }
 
-static bool take_class(struct pods *p, const char *class, char out[64])
+/* Under the lock: what is known of that class, if nothing in place of what is the oldest. */
+static struct pod_class *class_of(struct pods *p, const char *name)
 {
-    pthread_mutex_lock(&p->lock);
-    bool known = tn_now() < p->class_until && strcmp(p->class, class) == 0;
-    if (known)
-        memcpy(out, p->handler, sizeof p->handler);
-    pthread_mutex_unlock(&p->lock);
-    return known;
+    struct pod_class *oldest = &p->classes[0];
+
+    for (size_t i = 0; i < TN_COUNT(p->classes); i++) {
+        if (strcmp(p->classes[i].name, name) == 0)
+            return &p->classes[i];
+        if (p->classes[i].until < oldest->until)
+            oldest = &p->classes[i];
+    }
+    *oldest = (struct pod_class){0};
+    snprintf(oldest->name, sizeof oldest->name, "%s", name);
+    return oldest;
 }
 
-int pods_handler(const struct pods *engine, const char *class, bool known, char out[64],
-                 int64_t deadline, struct tn_error *err)
+static int ask_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
+                       int64_t deadline, struct tn_error *err)
 {
-    struct pods *p = (void *)engine;
     tn_autofree char *target =
         tn_asprintf("/apis/node.k8s.io/v1/runtimeclasses?fieldSelector=metadata.name%%3D%s", class);
-    const struct kube_call call = {.target = target, .hurried = known};
+    const struct kube_call call = {.target = target, .hurried = hurried};
     tn_autojson struct tn_json *answer = NULL;
+    struct tn_error why = {0};
 
-    if (known && take_class(p, class, out))
-        return 0;
-    int r = kube_call(p->kube, &call, &answer, deadline, err);
+    int r = kube_call(p->kube, &call, &answer, deadline, &why);
     const struct tn_json *found = tn_json_at(tn_json_get(answer, "items"), 0);
-    snprintf(out, sizeof p->handler, "%s", tn_json_get_str(found, "handler", ""));
-    /* Who may not ask is not told every time. */
+    snprintf(out, POD_HANDLER_SIZE, "%s", tn_json_get_str(found, "handler", ""));
+    /* Who may not ask is not told every time either. */
+    bool answered = r == 0 || why.code == TN_E_DENIED;
     pthread_mutex_lock(&p->lock);
-    snprintf(p->class, sizeof p->class, "%s", class);
-    memcpy(p->handler, out, sizeof p->handler);
-    p->class_until = tn_deadline_in(KNOWN_SECONDS);
+    struct pod_class *c = class_of(p, class);
+    if (r == 0)
+        memcpy(c->handler, out, sizeof c->handler);
+    c->told |= answered;
+    c->until = tn_deadline_in(answered ? KNOWN_SECONDS : AGAIN_SECONDS);
     pthread_mutex_unlock(&p->lock);
-    return r;
+    return r < 0 ? tn_fail(err, why.code, "%s", why.text) : 0;
+}
+
+int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
+                 struct tn_error *err)
+{
+    return ask_handler(p, class, false, out, deadline, err);
+}
+
+bool pods_known_handler(const struct pods *engine, const char *class, char out[POD_HANDLER_SIZE],
+                        int64_t deadline)
+{
+    struct pods *p = (void *)engine;
+
+    pthread_mutex_lock(&p->lock);
+    bool due = tn_now() >= class_of(p, class)->until;
+    pthread_mutex_unlock(&p->lock);
+    if (due)
+        ask_handler(p, class, true, out, deadline, NULL);
+    pthread_mutex_lock(&p->lock);
+    const struct pod_class *c = class_of(p, class);
+    bool told = c->told;
+    memcpy(out, c->handler, sizeof c->handler);
+    pthread_mutex_unlock(&p->lock);
+    return told;
 }
 
 static int ensure_policy(const struct pods *p, const char *name, const struct tn_buf *body,

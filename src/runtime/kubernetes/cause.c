@@ -124,6 +124,7 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
                      hands || waits[i].image ? "" : "container of ", image, ": ", reason);
             fail(c, waits[i].code, waits[i].image && !hands ? TN_BLAME_IMAGE : TN_BLAME_NONE, what,
                  message);
+            c->image = waits[i].image;
             return true;
         }
     if (!terminated)

@@ -212,8 +212,20 @@ static const char *login_of(const struct report *r, bool anonymous)
                      : "with the operator's logins";
 }
 
+static bool lacks_image(const struct report *r, const char *id)
+{
+    tn_autofree char *name = pod_name(id, "");
+    tn_autojson struct tn_json *pod = NULL;
+    autopodcause struct pod_cause cause = {0};
+
+    pods_get(r->pods, "pods", name, id, &pod, tn_deadline_in(LOOK_SECONDS), NULL);
+    if (pod)
+        pod_cause(pod, &cause);
+    return cause.image;
+}
+
 /* Whether nodes can pull it is known once one of them has: by a sandbox that is nothing else. */
-static char *try_image(const struct report *r, const char *image, bool anonymous,
+static char *try_image(const struct report *r, const char *image, bool anonymous, bool *unpulled,
                        struct tn_error *err)
 {
     tn_autoplace struct tn_place place = {0};
@@ -230,6 +242,8 @@ static char *try_image(const struct report *r, const char *image, bool anonymous
     int failed = pods_create(r->pods, &subject, &place, deadline, err);
     double seconds = (double)(tn_now() - began) / TN_SECOND;
     tn_place_done(&place);
+    if (unpulled)
+        *unpulled = failed && lacks_image(r, id);
     pods_drive(r->pods, &subject, TN_GOAL_GONE, &place, tn_deadline_in(LOOK_SECONDS), NULL);
     tn_spec_done(&spec);
     return failed ? NULL
@@ -241,19 +255,22 @@ static char *try_image(const struct report *r, const char *image, bool anonymous
 static void try_hand(const struct report *r, const char *image)
 {
     struct tn_error alone = {0}, why = {0};
-    tn_autofree char *detail = try_image(r, image, true, &alone);
+    bool unpulled = false;
+    tn_autofree char *detail = try_image(r, image, true, &unpulled, &alone);
 
     if (detail) {
         tell(r, "hand", true, true, detail);
         return;
     }
-    tn_autofree char *ours = try_image(r, image, false, &why);
+    tn_autofree char *ours = try_image(r, image, false, NULL, &why);
     tn_autofree char *both =
-        ours ? tn_asprintf("%s; a pod whose image a tenant names could not pull it, which does no "
-                           "harm where each node has it already: kubernetes.hand_pull_secret "
-                           "(%.250s)",
-                           ours, alone.text)
-             : NULL;
+        !ours      ? NULL
+        : unpulled ? tn_asprintf("%s; a pod whose image a tenant names could not pull it, which "
+                                 "does no harm where each node has it already: "
+                                 "kubernetes.hand_pull_secret (%.250s)",
+                                 ours, alone.text)
+                   : tn_asprintf("%s; a pod whose image a tenant names did not start: %.250s", ours,
+                                 alone.text);
     tell(r, "hand", false, !ours, ours ? both : why.text);
 }
 

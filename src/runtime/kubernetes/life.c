@@ -156,7 +156,7 @@ static const struct {
 
 /* The names are those of the jail. */
 static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool proxied,
-                          bool claimed)
+                          bool claimed, int64_t deadline)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
     const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
@@ -170,11 +170,12 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     struct tn_jw w = tn_jw(&out);
-    char handler[64] = "";
+    char handler[POD_HANDLER_SIZE] = "";
 
-    if (*class)
-        pods_handler(p, class, true, handler, tn_deadline_in(CLASS_SECONDS), NULL);
-    const char *walls = pod_walls(&p->host->config->kubernetes, class, handler);
+    /* A class that nobody tells of is not taken for what it is called. */
+    int64_t soon = tn_deadline_in(CLASS_SECONDS);
+    bool told = !*class || pods_known_handler(p, class, handler, soon < deadline ? soon : deadline);
+    const char *walls = told ? pod_walls(&p->host->config->kubernetes, class, handler) : "";
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
     tn_jw_kstr(&w, "object",
@@ -211,7 +212,8 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
 }
 
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     bool proxied, struct pod_cause *cause, struct tn_place *place)
+                     bool proxied, struct pod_cause *cause, struct tn_place *place,
+                     int64_t deadline)
 {
     struct pod_note note;
 
@@ -223,7 +225,7 @@ void pods_fill_place(const struct pods *p, const struct tn_subject *s, const str
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
                                .ref = pods_ref(p, &note),
-                               .isolation = isolation_of(p, pod, proxied, *note.pod)};
+                               .isolation = isolation_of(p, pod, proxied, *note.pod, deadline)};
     if (place->status == TN_STATUS_RUNNING)
         place->address = pods_address(p, s, pod, proxied);
 }
@@ -297,7 +299,7 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
         return 0;
     }
     pod_cause(v.pod, &cause);
-    pods_fill_place(p, s, v.pod, pods_by_proxy(p, s), &cause, place);
+    pods_fill_place(p, s, v.pod, pods_by_proxy(p, s), &cause, place, deadline);
     pods_add_refusals(p, s, place, deadline);
     return 0;
 }
@@ -351,7 +353,7 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     if (cause.status == TN_STATUS_RUNNING &&
         pods_await_hand(p, s, v->pod, &proxied, &cause, soon < deadline ? soon : deadline, NULL) ==
             0) {
-        pods_fill_place(p, s, v->pod, proxied, &cause, place);
+        pods_fill_place(p, s, v->pod, proxied, &cause, place, deadline);
         return 0;
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
@@ -360,8 +362,9 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");
-    /* What the configuration allows now. */
+    /* What the configuration allows now, and the cluster has. */
     if (pod_check(p->host->config, s->spec, err) < 0 ||
+        pods_check_class(p, s->spec, deadline, err) < 0 ||
         pods_end_pod(p, s, v->secret, v->pod, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0)
         return -1;

@@ -132,6 +132,7 @@ struct pod_cause {
     enum tn_blame blame;
     bool patient; /* an ERROR that others may mend: no node has room, */
     bool volume;  /* or its volume is still being made */
+    bool image;   /* an ERROR: an image cannot be had, its own or the hand's */
     char *reason; /* one printable line, on the heap; or NULL */
 };
 void pod_cause_done(struct pod_cause *c);
@@ -146,6 +147,14 @@ char *pod_last_warning(const struct tn_json *events);
 
 /* --- life (life.c) ---------------------------------------------------------------------------- */
 
+/* A RuntimeClass that was asked for. */
+enum { POD_HANDLER_SIZE = 64 };
+struct pod_class {
+    char name[254], handler[POD_HANDLER_SIZE];
+    bool told;     /* of the handler: else nobody knows it */
+    int64_t until; /* not asked for again before then */
+};
+
 struct pods {
     const struct tn_host *host;
     struct kube *kube;
@@ -156,8 +165,7 @@ struct pods {
     int64_t storage_until;                   /* what follows holds */
     bool has_storage;
     int64_t as_until[POD_AS_COUNT]; /* the cluster has that kind: not asked before then */
-    int64_t class_until;            /* what follows holds */
-    char class[254], handler[64];   /* the RuntimeClass that was asked for last */
+    struct pod_class classes[2];    /* gVisor's and Kata's, as a rule */
     struct mirrors *mirrors;
 };
 
@@ -185,9 +193,10 @@ char *pods_name(const struct tn_subject *s);
 int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct tn_json *secret,
                  const struct tn_json *pod, int64_t deadline, struct tn_error *err);
 
-/* What a pod is as a place; the reason is taken from the cause. */
+/* What a pod is as a place; the reason is taken from the cause.  May ask for its class. */
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                     bool proxied, struct pod_cause *cause, struct tn_place *place);
+                     bool proxied, struct pod_cause *cause, struct tn_place *place,
+                     int64_t deadline);
 /* What place.ref says. */
 char *pods_ref(const struct pods *p, const struct pod_note *note);
 /* This state makes sandboxes there, from now on. */
@@ -209,6 +218,9 @@ int pods_follow(const struct pods *p, const char *kind, const char *name, kube_c
 
 int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);
+/* That the cluster's class for the isolation that is wanted gives it. */
+int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                     struct tn_error *err);
 /* Makes the pod of a plan whose Secret, and claim, are there, and settles it. */
 int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
                struct tn_error *err);
@@ -304,6 +316,9 @@ int pods_get(const struct pods *p, const char *kind, const char *name, const cha
 /* The same, of the server itself: a mirror may be a moment behind. */
 int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
                  struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* The same, for who looks anyway: a refusal that may pass is one. */
+int pods_glance(const struct pods *p, const char *kind, const char *name, const char *id,
+                struct tn_json **out, int64_t deadline, struct tn_error *err);
 /* Whatever has that name, whoever's it is. */
 int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
              int64_t deadline, struct tn_error *err);
@@ -342,10 +357,13 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
-/* The handler of a RuntimeClass, "" where the cluster has none of that name.  known: what was told
- * within the last minute will do. */
-int pods_handler(const struct pods *p, const char *class, bool known, char out[64],
-                 int64_t deadline, struct tn_error *err);
+/* The handler of a RuntimeClass, "" where the cluster has none of that name. */
+int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
+                 struct tn_error *err);
+/* The same as it was told within the last minute, or earlier if the server does not answer; ""
+ * also where this account may not ask.  False: nobody has told. */
+bool pods_known_handler(const struct pods *p, const char *class, char out[POD_HANDLER_SIZE],
+                        int64_t deadline);
 /* That the policy of that word is there; made where it is not. */
 int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadline,
                          struct tn_error *err);
@@ -369,7 +387,7 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
               int64_t deadline, struct tn_error *err);
 char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
 char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
-                    struct tn_error *err);
+                    int64_t deadline, struct tn_error *err);
 int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                struct tn_error *err);
 

@@ -176,7 +176,7 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
         place->blame = w.cause.blame;
         return -1;
     }
-    pods_fill_place(p, s, w.pod, proxied, &w.cause, place);
+    pods_fill_place(p, s, w.pod, proxied, &w.cause, place, deadline);
     return 0;
 }
 
@@ -212,7 +212,8 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
              ? pods_make(p, "pods", name, s->id, &body, &object, s->cancel, deadline, &why)
              : pods_have_made(p, plan, &ref, deadline, &why)) < 0)
         return strstr(why.text, "RuntimeClass")
-                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
+                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation %s: %s",
+                             tn_config_isolation(plan->config, s->spec), why.text)
                : strstr(why.text, "PodSecurity") && plan->network == POD_NETWORK_GATED
                    ? tn_fail(err, why.code,
                              "its gate lays its rules with NET_ADMIN, which the namespace's "
@@ -277,17 +278,17 @@ static int note_warm(const struct pods *p, const char *version, struct tn_place 
 }
 
 /* Who may not look at the cluster's classes hears it when the pod is made. */
-static int check_class(const struct pods *p, const struct tn_spec *spec, int64_t deadline,
-                       struct tn_error *err)
+int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadline,
+                     struct tn_error *err)
 {
     const struct tn_config *config = p->host->config;
     const char *name = pod_class(config, spec), *wanted = tn_config_isolation(config, spec);
     struct tn_error why = {0};
-    char handler[64];
+    char handler[POD_HANDLER_SIZE];
 
     if (!name)
         return 0;
-    if (pods_handler(p, name, false, handler, deadline, &why) < 0)
+    if (pods_handler(p, name, handler, deadline, &why) < 0)
         return why.code == TN_E_DENIED
                    ? 0
                    : tn_fail(err, why.code, "isolation %s: %s", wanted, why.text);
@@ -326,7 +327,7 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
             "nobody could claim it from its pool: that needs the right to patch secrets");
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         pods_check_version(p, s->spec, deadline, err) < 0 ||
-        check_class(p, s->spec, deadline, err) < 0 ||
+        pods_check_class(p, s->spec, deadline, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||
         choose_storage(p, &plan, deadline, err) < 0 ||
         pods_choose_kind(p, &plan, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||

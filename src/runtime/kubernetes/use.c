@@ -319,22 +319,32 @@ char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_err
     return secret && make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
 }
 
+/* Who may not look has made none. */
+static int has(const struct pods *p, const char *kind, const char *name, const char *id, bool *is,
+               int64_t deadline, struct tn_error *err)
+{
+    tn_autojson struct tn_json *object = NULL;
+    struct tn_error why = {0};
+
+    if (pods_glance(p, kind, name, id, &object, deadline, &why) < 0 && why.code != TN_E_DENIED)
+        return tn_fail(err, why.code, "%s %s: %s", kind, name, why.text);
+    *is = object != NULL;
+    return 0;
+}
+
 char *pods_look_url(void *engine, const struct tn_subject *s, int port, bool *there,
-                    struct tn_error *err)
+                    int64_t deadline, struct tn_error *err)
 {
     const struct pods *p = engine;
-    int64_t deadline = tn_deadline_in(CALL_SECONDS);
-    tn_autojson struct tn_json *service = NULL, *ingress = NULL;
     TN_CLEANUP(way_done) struct way w = {0};
+    bool service = false, ingress = false;
 
-    *there = false;
-    if (plan_way(p, s, port, &w, err) < 0)
+    if (plan_way(p, s, port, &w, err) < 0 ||
+        (there && has(p, "services", w.service, s->id, &service, deadline, err) < 0) ||
+        (service && w.people && has(p, "ingresses", w.ingress, s->id, &ingress, deadline, err) < 0))
         return NULL;
-    /* Who may not look has made none. */
-    pods_get(p, "services", w.service, s->id, &service, deadline, NULL);
-    if (service && w.people)
-        pods_get(p, "ingresses", w.ingress, s->id, &ingress, deadline, NULL);
-    *there = service && (ingress || !w.people);
+    if (there)
+        *there = service && (ingress || !w.people);
     return end_of(&w);
 }
 

@@ -155,6 +155,8 @@ static void test_causes(void **state)
         assert_int_equal(cause.blame, causes[i].blame);
         assert_int_equal(cause.patient, causes[i].patient);
         assert_int_equal(cause.volume, strstr(causes[i].pod, UNBOUND) != NULL);
+        assert_int_equal(cause.image,
+                         causes[i].reason && strstr(causes[i].reason, "Image") != NULL);
         assert_int_equal(!cause.reason, !causes[i].reason);
         if (cause.reason)
             assert_string_equal(cause.reason, causes[i].reason);
