@@ -62,6 +62,9 @@ def test_one_that_is_open_is_not_taken_over(tendon, service):
         ("--allow", "GET https://example.com/a"),
         ("--allow", "udp://example.com:123"),
         ("--allow", "10.1.2.0/24"),
+        ("--allow", "0.0.0.0/0:*"),
+        ("--allow", "172.0.0.0/8:*"),
+        ("--allow", "[::]/0:*"),
         ("--allow", "example.com", "--ask"),
     ],
 )
