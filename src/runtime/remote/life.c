@@ -1,7 +1,7 @@
 /* What is asked when, whatever the dialect: create, inspect, drive. */
 #include <poll.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "base/proc.h"
 #include "runtime/hand-client.h"
 #include "runtime/remote/remote.h"
@@ -204,7 +204,7 @@ static int bring(const struct remote *r, const struct tn_subject *s, enum tn_goa
             return 0;
         if (is_gone(v) || (v->status == TN_STATUS_ERROR && goal != TN_GOAL_GONE))
             return not_running(v, err);
-        if (remote_pause(&ms, deadline, err) < 0)
+        if (tn_back_off(&ms, 0, s->cancel, deadline, err) < 0)
             return tn_error_context(err, "it is %s, not yet %s", tn_status_words[v->status],
                                     tn_status_words[reached[goal]]);
     }
