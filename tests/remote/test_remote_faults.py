@@ -298,6 +298,57 @@ def test_pause_and_resume(world, driver, api):
     assert len(api.asked("/pause")) == len(api.asked("/resume")) == 1
 
 
+class Native:
+    """A Tendon with one sandbox. after: what that is once it was told to pause, look by look; the last one stays."""
+
+    def __init__(self, api, after):
+        self.here, self.looks, self.after = False, [{"state": "running"}], after
+        for path in ("/v1/sandboxes", "/v1/sandboxes/abcdefghij", "/v1/sandboxes/abcdefghij/pause"):
+            api.fault(path, self.answer, 1000)
+
+    def show(self):
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return {"id": "abcdefghij", "session_key": SESSION_KEY, "version": 1, **look}
+
+    def answer(self, request):
+        if request.path.endswith("/pause"):
+            self.looks = list(self.after)
+        elif request.method != "GET":
+            self.here = request.method == "POST"
+        elif request.path == "/v1/sandboxes":
+            return 200, {"sandboxes": [self.show()] if self.here else []}
+        return (200, self.show()) if self.here else (404, {"detail": "none"})
+
+
+@pytest.fixture
+def native_world(own_world):
+    own_world.settings = {"remote.dialect": "native"}
+    yield own_world
+    own_world.settings = {}
+
+
+SLEEPS = {"state": "stopped", "asleep": True}
+
+
+@pytest.mark.parametrize("after", [[SLEEPS], [{"state": "running"}] * 4 + [SLEEPS], [{"state": "stopped"}, SLEEPS]])
+def test_a_pause_that_is_a_sleep(native_world, api, after):
+    Native(api, after)
+    box = native_world.new(native_world.open())
+    assert box.drive("paused") == "paused"
+    assert box.drive("gone") == "missing"
+
+
+def test_a_pause_that_ends_in_a_stop(native_world, api):
+    """By an older Tendon, or because somebody else has stopped it."""
+    Native(api, [{"state": "running"}, {"state": "stopped"}])
+    box = native_world.new(native_world.open())
+    begun = time.monotonic()
+    refusal = refused(box.drive, "paused")
+    assert refusal.code == "conflict" and "the service has stopped it" in refusal.text
+    assert time.monotonic() - begun < 20
+    assert box.drive("gone") == "missing"
+
+
 @pytest.mark.parametrize("kind", [429, 502, 503, 504, "drop", "lost"])
 def test_orders_are_repeated(world, driver, api, kind):
     box = world.new(driver)
