@@ -331,6 +331,12 @@ static bool has_address(const struct tn_rule *rule, const struct tn_address *a, 
            (kind == TN_ADDRESS_PUBLIC || near);
 }
 
+bool tn_rule_is_too_wide(const struct tn_rule *rule)
+{
+    return !rule->name &&
+           (rule->bits < NET_BITS || tn_address_net_is_mixed(&rule->net, rule->bits));
+}
+
 bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a)
 {
     for (size_t i = 0; i < r->near_count; i++)

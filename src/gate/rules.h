@@ -90,6 +90,8 @@ struct tn_wish {
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
 /* Whether it is in a net that is near. */
 bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a);
+/* Whether it is a net so wide that it is not about all that is in it. */
+bool tn_rule_is_too_wide(const struct tn_rule *rule);
 /* Whether any rule is about that address, whatever the port: then a name may have it. */
 bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here);
 /* Whether any rule is about that name, whatever the port: then it may be looked up. */

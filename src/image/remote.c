@@ -139,10 +139,9 @@ static ssize_t upload_read(void *to, size_t n, void *ctx, struct tn_error *err)
 /* How long a busy service wants to be left alone. */
 static int busy_pause(const struct tn_web_answer *answer)
 {
-    tn_autofree char *after = tn_web_answer_header(answer, "retry-after");
-    long seconds = after ? strtol(after, NULL, 10) : 0;
+    double seconds = tn_web_retry_after(answer);
 
-    return seconds > 0 && seconds < 3600 ? (int)seconds * 1000 : BUSY_PAUSE_MS;
+    return seconds > 0 && seconds < 3600 ? (int)(seconds * 1000) : BUSY_PAUSE_MS;
 }
 
 /* One attempt: the status, or -1. */

@@ -1,17 +1,12 @@
 /* Calls: what is sent again and when, and what the server's refusals mean. */
-#include <sys/random.h>
-
 #include "base/again.h"
 #include "kube/kube-impl.h"
 
 enum {
     ANSWER_MAX = 256 << 20,
-    FIRST_PAUSE_MS = 100,
-    LONGEST_PAUSE_MS = 5000,
     FAULT_TRIES = 5, /* of a 500: an admission hook that is down, a store that changes its leader */
     LINE_MAX_BYTES = 400,
 };
-#define LONGEST_RETRY_AFTER 3600.0
 #define QUIET_SECONDS 70.0 /* a server ends every request but a watch after 60 */
 
 /* --- refusals --------------------------------------------------------------------------------- */
@@ -68,7 +63,6 @@ int kube_refused(int status, const struct tn_json *object, double *after, struct
 int kube_answer_refused(const struct tn_web_answer *answer, double *after, struct tn_error *err)
 {
     tn_autojson struct tn_json *object = NULL;
-    tn_autofree char *asked = tn_web_answer_header(answer, "retry-after");
     double seconds = 0;
 
     /* Proxies and aggregated servers answer with text. */
@@ -80,10 +74,8 @@ int kube_answer_refused(const struct tn_web_answer *answer, double *after, struc
     } else {
         kube_refused(answer->status, object, &seconds, err);
     }
-    if (asked && strtod(asked, NULL) > 0)
-        seconds = strtod(asked, NULL);
     if (after)
-        *after = seconds;
+        *after = tn_web_retry_after(answer) > 0 ? tn_web_retry_after(answer) : seconds;
     return -1;
 }
 
@@ -106,30 +98,6 @@ int kube_send(struct kube *k, struct tn_web_call *web, struct tn_web_answer *ans
         kube_seat_give(k, other);
     kube_seat_give(k, seat);
     return r;
-}
-
-int kube_pause(int *ms, double asked, int cancel, int64_t deadline, struct tn_error *err)
-{
-    unsigned random = 0;
-    struct pollfd p = {.fd = cancel > 0 ? cancel : -1, .events = POLLIN};
-
-    *ms = *ms < FIRST_PAUSE_MS ? FIRST_PAUSE_MS : *ms * 2;
-    *ms = *ms < LONGEST_PAUSE_MS ? *ms : LONGEST_PAUSE_MS;
-    if (getrandom(&random, sizeof random, 0) < 0)
-        random = 0;
-    int pause = *ms / 2 + (int)(random % (unsigned)(*ms / 2 + 1));
-    if (asked > 0)
-        pause +=
-            asked < LONGEST_RETRY_AFTER ? (int)(asked * 1000) : (int)LONGEST_RETRY_AFTER * 1000;
-    int64_t until = tn_now() + pause * TN_MILLI;
-    if (deadline != TN_NEVER && until >= deadline)
-        return tn_fail(err, TN_E_TIMEOUT, "not in time");
-    if (poll(&p, 1, pause) <= 0)
-        return 0;
-    tn_fail(err, TN_E_GONE, "cancelled");
-    if (err)
-        err->sys = ECANCELED;
-    return -1;
 }
 
 /* status 0: there was no answer. */
@@ -183,7 +151,7 @@ static int send_again(struct kube *k, const struct kube_call *call, struct tn_we
                              k->first->user, k->first->source);
         if (call->hurried || !may_repeat(status, tries, &why))
             return fail_as(err, &why);
-        if (kube_pause(&ms, after, call->cancel, deadline, &over) < 0)
+        if (tn_back_off(&ms, after, call->cancel, deadline, &over) < 0)
             return fail_as(err, over.code == TN_E_GONE ? &over : &why);
     }
 }

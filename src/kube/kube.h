@@ -62,10 +62,6 @@ struct kube_call {
 int kube_call(struct kube *k, const struct kube_call *call, struct tn_json **answer,
               int64_t deadline, struct tn_error *err);
 
-/* Waits, each time longer and with jitter, or for as long as the server asked (seconds, 0: it did
- * not).  -1: the deadline would pass, or cancel became readable (TN_E_GONE). */
-int kube_pause(int *ms, double asked, int cancel, int64_t deadline, struct tn_error *err);
-
 /* The body of a GET as it comes (logs, follow). */
 int kube_stream(struct kube *k, const char *target, tn_web_sink_fn sink, void *ctx, int cancel,
                 int64_t deadline, struct tn_error *err);

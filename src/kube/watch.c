@@ -5,6 +5,7 @@
  * name; one of the same name with another uid is another one. */
 #include <search.h>
 
+#include "base/again.h"
 #include "base/lines.h"
 #include "kube/kube-impl.h"
 #include "net/url.h"
@@ -445,7 +446,7 @@ static int watch(struct kube *k, const char *target, struct kube_feed *feed, boo
         /* A server that ends every stream at once is asked less and less often. */
         if (!listing && (feed->moved || tn_now() - began > TN_SECOND / 2))
             ms = 0;
-        if ((r < 0 || !listing) && kube_pause(&ms, after, cancel, deadline, err) < 0)
+        if ((r < 0 || !listing) && tn_back_off(&ms, after, cancel, deadline, err) < 0)
             return -1;
     }
 }

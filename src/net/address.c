@@ -65,6 +65,18 @@ enum tn_address_kind tn_address_kind(const struct tn_address *a)
                                    : TN_ADDRESS_NOBODYS;
 }
 
+bool tn_address_net_is_mixed(const struct tn_address *net, int bits)
+{
+    for (size_t i = 0; i < TN_COUNT(nets); i++) {
+        uint32_t first = htonl(nets[i].net);
+        struct tn_address inner = {.family = AF_INET};
+        memcpy(inner.bytes, &first, sizeof first);
+        if (nets[i].bits > bits && tn_address_in(&inner, net, bits))
+            return true;
+    }
+    return false;
+}
+
 static void unmap(struct tn_address *a)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};

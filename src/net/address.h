@@ -43,5 +43,7 @@ enum tn_address_kind tn_address_kind(const struct tn_address *a);
 bool tn_address_same(const struct tn_address *a, const struct tn_address *b);
 /* Whether the first bits are the same. */
 bool tn_address_in(const struct tn_address *a, const struct tn_address *net, int bits);
+/* Whether a net of IPv4 has nets in it that are of a kind of their own. */
+bool tn_address_net_is_mixed(const struct tn_address *net, int bits);
 
 #endif

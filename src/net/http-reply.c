@@ -206,6 +206,18 @@ void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char
         tn_buf_cut(&x->fields, before);
 }
 
+bool tn_http_sets_header(const struct tn_http_exchange *x, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *line = tn_buf_str(&x->fields); *line; line += strspn(line, "\r\n")) {
+        if (strncasecmp(line, name, n) == 0 && line[n] == ':')
+            return true;
+        line += strcspn(line, "\r\n");
+    }
+    return false;
+}
+
 /* --- sending ------------------------------------------------------------------------------- */
 
 static int send_pieces(struct tn_http_exchange *x, struct iovec *pieces, int count)

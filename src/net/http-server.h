@@ -147,6 +147,8 @@ int tn_http_fd(const struct tn_http_exchange *x);
 /* A header for the reply to come (value is copied; one with control bytes is dropped).  Framing is
  * the server's: Content-Length and Transfer-Encoding are dropped, of Connection all but close. */
 void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char *value);
+/* Whether there is one of that name. */
+bool tn_http_sets_header(const struct tn_http_exchange *x, const char *name);
 /* "Not Found" of 404. */
 const char *tn_http_reason(int status);
 /* Whole replies.  0, or -1 when the client did not take it.  A status below 200 becomes 500. */

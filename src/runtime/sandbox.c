@@ -312,6 +312,13 @@ static int note_lost(const char *id, void *ctx)
     return 0;
 }
 
+/* Whether it must be made with what it has: nobody could tell that one that is there has the same. */
+static bool has_own_walls(const struct tn_spec *spec)
+{
+    return spec->network == TN_NETWORK_NONE || spec->network == TN_NETWORK_ALLOW ||
+           spec->allow.count || spec->volumes.count;
+}
+
 /* The record becomes that of a sandbox of its name that is there and has no row, if there is one:
  * the row takes its id, so that no two can have it. */
 static int find_lost(struct tn_runtime *rt, struct tn_record *record, const struct tn_spec *spec,
@@ -321,8 +328,8 @@ static int find_lost(struct tn_runtime *rt, struct tn_record *record, const stru
     const struct tn_backend *backend;
     void *engine;
 
-    /* One that would end with this process, or that has a network, is not what was meant. */
-    if (!record->name || !spec->keep || spec->network == TN_NETWORK_NONE)
+    /* One that would end with this process is not what was meant. */
+    if (!record->name || !spec->keep || has_own_walls(spec))
         return 0;
     if (tn_runtime_engine(rt, record->runtime, &backend, &engine, err))
         return -1;

@@ -262,7 +262,10 @@ static void post_ticket(struct tn_http_exchange *x, void *ctx)
     if (tn_fields_from_json(&ticket_fields, &wish, body, &err) ||
         tn_fields_check(&ticket_fields, &wish, &err) ||
         make_ticket(s, caller_of(x), &wish, ticket, &err)) {
-        reply_error(x, &err);
+        if (err.code == TN_E_QUOTA) /* they are made too quickly */
+            refuse_rate(x, 1, err.text);
+        else
+            reply_error(x, &err);
     } else {
         tn_jw_object(&w);
         tn_jw_kstr(&w, "ticket", ticket);

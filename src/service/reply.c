@@ -49,7 +49,7 @@ int reply_error(struct tn_http_exchange *x, const struct tn_error *err)
     /* 408 would say that the client was too slow. */
     int status = err->code == TN_E_TIMEOUT ? 504 : row->http_status;
 
-    if (err->code == TN_E_BUSY || err->code == TN_E_QUOTA)
+    if (err->code == TN_E_BUSY)
         tn_http_set_header(x, "Retry-After", "1");
     return reply_status(x, status, row->name, err->text);
 }

@@ -32,8 +32,8 @@ static enum tn_code code_of_status(int status)
         int status;
         enum tn_code code;
     } others[] = {
-        {401, TN_E_DENIED}, {407, TN_E_DENIED},  {429, TN_E_BUSY},
-        {503, TN_E_BUSY},   {504, TN_E_TIMEOUT}, {501, TN_E_UNSUPPORTED},
+        {401, TN_E_DENIED},  {407, TN_E_DENIED},      {503, TN_E_BUSY},
+        {504, TN_E_TIMEOUT}, {501, TN_E_UNSUPPORTED},
     };
 
     for (size_t i = 0; i < TN_COUNT(others); i++)

@@ -140,4 +140,23 @@ char *tn_web_answer_header(const struct tn_web_answer *answer, const char *name)
  * `text`, or, when NULL, the start of the body.  Returns -1. */
 int tn_web_refused(const struct tn_web_answer *answer, const char *text, struct tn_error *err);
 
+/* --- sending again (again.c) ------------------------------------------------------------------ */
+
+/* Seconds that an answer wants to be left alone: one at least; 0: it does not say. */
+double tn_web_retry_after(const struct tn_web_answer *answer);
+
+/* What one call has behind it; zeroes at first. */
+struct tn_web_again {
+    int tries, ms;
+    int64_t refused; /* nanoseconds that 429 has cost */
+    double patience; /* seconds that it may cost */
+};
+/* The pause before a call is sent again that may be, after this answer (NULL: there was none).
+ * -1: it is not: eight tries were all, the answer says X-Should-Retry: false, or the deadline would
+ * pass.  Who says Retry-After is asked as often as it says so; but all pauses after 429 take no
+ * longer than half a minute together, or than the first one asked for if that is more.  why stays,
+ * unless cancel (0: none) became readable: TN_E_GONE with ECANCELED. */
+int tn_web_again(struct tn_web_again *a, const struct tn_web_answer *answer, int cancel,
+                 int64_t deadline, struct tn_error *why);
+
 #endif

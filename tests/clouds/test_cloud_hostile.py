@@ -8,7 +8,14 @@ import pytest
 
 from bad_days import always, create, refused
 from cloud_worlds import Account
+from services import Service, eventually, maker
 from vendor import Vendor
+
+
+@pytest.fixture
+def make_service(tmp_path):
+    """make_service(runtime=..., env=...): not started."""
+    yield from maker(Service, tmp_path)
 
 
 # --- credentials -------------------------------------------------------------------------------------
@@ -79,8 +86,26 @@ def test_a_retry_after_is_kept(cloud, driver, vendor):
 def test_a_retry_after_beyond_the_deadline_is_not_waited_for(cloud, driver, vendor):
     vendor.behave[cloud.CREATE] = always(429, {"code": 429, "message": "tomorrow"}, Retry_After="3000")
     begun = time.monotonic()
-    assert "tomorrow" in create(driver, timeout=10).text
+    refusal = create(driver, timeout=10)
+    assert refusal.code == "quota" and "tomorrow" in refusal.text
     assert time.monotonic() - begun < 8 and len(vendor.asked(*cloud.CREATE)) == 1
+
+
+def test_who_says_that_it_is_useless_is_not_asked_again(cloud, driver, vendor):
+    vendor.behave[cloud.CREATE] = always(429, {"code": 429, "message": "pay first"}, X_Should_Retry="false")
+    refusal = create(driver)
+    assert refusal.code == "quota" and "pay first" in refusal.text and len(vendor.asked(*cloud.CREATE)) == 1
+
+
+def test_what_nobody_wants_any_more_is_not_waited_for(cloud, vendor, make_service):
+    """A create that waits for its turn at the vendor while its sandbox is deleted."""
+    vendor.behave[cloud.CREATE] = always(429, {"code": 429, "message": "later"}, Retry_After="100")
+    service = make_service(runtime=cloud.name, env=cloud.settings(vendor.url, cloud.key)).start()
+    made = service.client().post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json
+    eventually(lambda: vendor.asked(*cloud.CREATE), "the vendor was asked")
+    begun = time.monotonic()
+    service.client().delete(f"/v1/sandboxes/{made['id']}").ok(204)
+    assert time.monotonic() - begun < 30 and len(vendor.asked(*cloud.CREATE)) == 1
 
 
 def test_reading_is_repeated_and_making_is_not(cloud, driver, vendor):

@@ -1,6 +1,7 @@
 """Rules of the network that the vendor keeps: what it is asked for, and what none of them can have."""
 
 import json
+import shutil
 
 import pytest
 
@@ -41,6 +42,19 @@ def test_what_rules_name_is_reached_alone(tendon, service):
     assert network_of(tendon, service)["network"] == "open"
 
 
+def test_one_that_is_open_is_not_taken_over(tendon, service):
+    """Its row was lost; what is wanted under its name has a wall."""
+    if tendon.cloud.name not in FENCES:
+        pytest.skip("it keeps no rules")
+    tendon.ok("new", "--name", "web")
+    (before,) = (box[tendon.cloud.id] for box in tendon.boxes())
+    shutil.rmtree(tendon.state)
+    tendon.ok("new", "--name", "web", "--network", "allow", "--allow", "example.com")
+    assert "nobody knows it" in tendon.ok("gc")
+    (now,) = (box[tendon.cloud.id] for box in tendon.boxes())
+    assert now != before and network_of(tendon, service)["rules"] == ["example.com"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -48,6 +62,9 @@ def test_what_rules_name_is_reached_alone(tendon, service):
         ("--allow", "GET https://example.com/a"),
         ("--allow", "udp://example.com:123"),
         ("--allow", "10.1.2.0/24"),
+        ("--allow", "0.0.0.0/0:*"),
+        ("--allow", "172.0.0.0/8:*"),
+        ("--allow", "[::]/0:*"),
         ("--allow", "example.com", "--ask"),
     ],
 )

@@ -1,5 +1,7 @@
 """Volumes of the vendor: mounted by their name, shared by sandboxes, and never removed with one."""
 
+import shutil
+
 import pytest
 
 from cloud_worlds import CLOUDS, Modal
@@ -45,6 +47,17 @@ def test_two_share_one(tendon):
     tendon.ok("gc")
     tendon.ok("new", "--name", "c", "--volume", "data:/data")
     assert tendon.ok("exec", "c", "cat /data/file") == "from a\nfrom b\n"
+
+
+def test_one_without_them_is_not_taken_over(tendon):
+    """Its row was lost; what is wanted under its name has a volume."""
+    make(tendon, "data")
+    tendon.ok("new", "--name", "web")
+    shutil.rmtree(tendon.state)
+    tendon.ok("new", "--name", "web", "--volume", "data:/data")
+    assert len(tendon.boxes()) == 2
+    assert tendon.ok("exec", "web", "ls -d /data") == "/data\n"
+    tendon.ok("gc")
 
 
 def test_a_directory_of_one(tendon):

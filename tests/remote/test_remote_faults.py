@@ -1,9 +1,12 @@
 """A service on its bad days: nothing is started twice, nothing runs twice, every call ends, and what happened is told."""
 
+import time
+
 import pytest
 
 from conformance import Refusal
 from runtime_api import KEY, SESSION_KEY
+from services import Service, eventually, maker
 
 
 def refused(call, *args, **members):
@@ -11,6 +14,12 @@ def refused(call, *args, **members):
         call(*args, **members)
     assert KEY not in refusal.value.text and SESSION_KEY not in refusal.value.text
     return refusal.value
+
+
+@pytest.fixture
+def make_service(tmp_path):
+    """make_service(runtime=..., env=...): not started."""
+    yield from maker(Service, tmp_path)
 
 
 # --- starting ----------------------------------------------------------------------------------------
@@ -59,7 +68,25 @@ def test_a_storm_of_429(world, driver, api):
 def test_retry_after_is_kept_and_not_waited_for_in_vain(world, driver, api):
     api.fault("/start", 429, 1, Retry_After="3600")
     refusal = refused(world.new, driver)
-    assert refusal.code == "busy" and len(api.asked("/start")) == 1
+    assert refusal.code == "quota" and len(api.asked("/start")) == 1
+
+
+def test_who_says_that_it_is_useless_is_not_asked_again(world, driver, api):
+    api.fault("/start", 429, 9, X_Should_Retry="false")
+    refusal = refused(world.new, driver)
+    assert refusal.code == "quota" and "fault 429" in refusal.text and len(api.asked("/start")) == 1
+
+
+def test_what_nobody_wants_any_more_is_not_waited_for(api, make_service):
+    """A start that waits for its turn while its sandbox is deleted."""
+    api.fault("/start", 429, 9, Retry_After="100")
+    env = {"SANDBOX_API_KEY": KEY, "SANDBOX_REMOTE_RUNTIME_API_URL": api.url}
+    service = make_service(runtime="remote", env=env).start()
+    made = service.client().post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json
+    eventually(lambda: api.asked("/start"), "the service behind was asked")
+    begun = time.monotonic()
+    service.client().delete(f"/v1/sandboxes/{made['id']}").ok(204)
+    assert time.monotonic() - begun < 30 and len(api.asked("/start")) == 1
 
 
 def test_the_answer_to_a_start_is_lost(world, driver, api):
@@ -269,6 +296,57 @@ def test_pause_and_resume(world, driver, api):
         assert (box.drive("running"), box.status()) == ("running", "running")
     assert box.ok("echo works") == "works"
     assert len(api.asked("/pause")) == len(api.asked("/resume")) == 1
+
+
+class Native:
+    """A Tendon with one sandbox. after: what that is once it was told to pause, look by look; the last one stays."""
+
+    def __init__(self, api, after):
+        self.here, self.looks, self.after = False, [{"state": "running"}], after
+        for path in ("/v1/sandboxes", "/v1/sandboxes/abcdefghij", "/v1/sandboxes/abcdefghij/pause"):
+            api.fault(path, self.answer, 1000)
+
+    def show(self):
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return {"id": "abcdefghij", "session_key": SESSION_KEY, "version": 1, **look}
+
+    def answer(self, request):
+        if request.path.endswith("/pause"):
+            self.looks = list(self.after)
+        elif request.method != "GET":
+            self.here = request.method == "POST"
+        elif request.path == "/v1/sandboxes":
+            return 200, {"sandboxes": [self.show()] if self.here else []}
+        return (200, self.show()) if self.here else (404, {"detail": "none"})
+
+
+@pytest.fixture
+def native_world(own_world):
+    own_world.settings = {"remote.dialect": "native"}
+    yield own_world
+    own_world.settings = {}
+
+
+SLEEPS = {"state": "stopped", "asleep": True}
+
+
+@pytest.mark.parametrize("after", [[SLEEPS], [{"state": "running"}] * 4 + [SLEEPS], [{"state": "stopped"}, SLEEPS]])
+def test_a_pause_that_is_a_sleep(native_world, api, after):
+    Native(api, after)
+    box = native_world.new(native_world.open())
+    assert box.drive("paused") == "paused"
+    assert box.drive("gone") == "missing"
+
+
+def test_a_pause_that_ends_in_a_stop(native_world, api):
+    """By an older Tendon, or because somebody else has stopped it."""
+    Native(api, [{"state": "running"}, {"state": "stopped"}])
+    box = native_world.new(native_world.open())
+    begun = time.monotonic()
+    refusal = refused(box.drive, "paused")
+    assert refusal.code == "conflict" and "the service has stopped it" in refusal.text
+    assert time.monotonic() - begun < 20
+    assert box.drive("gone") == "missing"
 
 
 @pytest.mark.parametrize("kind", [429, 502, 503, 504, "drop", "lost"])

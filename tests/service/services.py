@@ -24,7 +24,7 @@ from census import Census, Ids  # noqa: E402
 from trees import BUILD, RELEASE, ROOT, program  # noqa: E402
 
 PATIENCE = 60  # seconds for whatever must happen
-OWN_FILES = {"kubernetes", "service.key", "service.lock", "audit.log", "lock", "use"}  # of the service in its state directory
+OWN_FILES = {"daytona", "e2b", "kubernetes", "runloop", "service.key", "service.lock", "audit.log", "lock", "use"}  # of the service in its state directory
 
 
 def eventually(condition, what, seconds=PATIENCE):

@@ -107,6 +107,19 @@ def test_errors_have_the_vendors_shape(alice, service):
     assert alice.get("/v1/sandboxes/abcdefghij").ok(404).json["detail"]  # the native API has its own
 
 
+def test_what_is_worth_a_second_try(service):
+    """A rate passes by itself, a quota does not."""
+    poor = service.tenant("poor", "--max-sandboxes", "1")
+    first = poor.post("/v1/devboxes", {}).ok().json["id"]
+    refused = poor.post("/v1/devboxes", {}).ok(429)
+    assert refused.headers["X-Should-Retry"] == "false" and "Retry-After" not in refused.headers
+    poor.post(f"/v1/devboxes/{first}/shutdown", {}).ok()
+    slow = service.tenant("slow", "--rate", "0.01")
+    slow.get("/v1/devboxes").ok()
+    refused = slow.get("/v1/devboxes").ok(429)
+    assert refused.headers["X-Should-Retry"] == "true" and int(refused.headers["Retry-After"]) > 1
+
+
 def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     before = alice.get("/v1/devboxes").ok().json["total_count"]
     for wish in (

@@ -265,7 +265,7 @@ def test_quota(service, call, document):
     client = service.tenant("poor", "--max-sandboxes", "1")
     first = call("POST", BASE, client=client).json
     refused = call("POST", BASE, status=429, client=client)
-    assert refused.headers["Retry-After"] and "max_sandboxes" in refused.json["detail"]
+    assert "Retry-After" not in refused.headers and "max_sandboxes" in refused.json["detail"]
     refused = client.post("/start", {"image": "x"})
     assert refused.status == 429, refused
     call("DELETE", f"{BASE}/{first['id']}", client=client)

@@ -5,6 +5,7 @@
  * in the middle of a build, which goes on without us. */
 #include <errno.h>
 
+#include "base/again.h"
 #include "base/file-lock.h"
 #include "base/sha256.h"
 #include "runtime/cloud/cloud.h"
@@ -86,8 +87,9 @@ static int begin(const struct cloud *c, const char *name, const char *image, str
 
     if (works->begin(c, name, image, b, deadline, &why) == 0)
         return 0;
-    for (int i = 0, ms = 0;
-         i < CLOUD_LOST_LOOKS && cloud_is_lost(&why) && cloud_pause(&ms, deadline, NULL) == 0; i++)
+    for (int i = 0, ms = 0; i < CLOUD_LOST_LOOKS && cloud_is_lost(&why) &&
+                            tn_back_off(&ms, 0, b->cancel, deadline, NULL) == 0;
+         i++)
         if (works->seek(c, name, b, deadline, NULL) == 0 && b->state != CLOUD_BUILD_NONE)
             return 0;
     return cloud_fail(err, &why);
@@ -99,7 +101,7 @@ static int await(const struct cloud *c, struct cloud_build *b, int64_t deadline,
     struct tn_error why = {0};
 
     for (int ms = 0; b->state == CLOUD_BUILD_BUSY;)
-        if (cloud_pause(&ms, deadline, &why) < 0 ||
+        if (tn_back_off(&ms, 0, b->cancel, deadline, &why) < 0 ||
             c->vendor->works->look(c, b, deadline, &why) < 0) {
             if (why.code == TN_E_TIMEOUT)
                 tn_error_context(&why, "%s is still building it: a later try waits for the same",

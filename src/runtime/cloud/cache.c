@@ -222,11 +222,12 @@ int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct c
     /* What was refused once, or took too long, would be so again; what got lost would perhaps not.
      */
     bool hurried = soon == deadline && why.code == TN_E_TIMEOUT;
-    if (image || (why.code != TN_E_PEER && why.code != TN_E_BUSY && !hurried))
+    if (image ||
+        (why.code != TN_E_PEER && why.code != TN_E_BUSY && why.code != TN_E_QUOTA && !hurried))
         tn_fs_replace(notes, cache->name, &(struct tn_fs_replace){.mode = 0600}, write_text,
                       image ? image : (char[1]){""}, NULL);
     v->status = TN_STATUS_STARTING; /* it may have been stopped for that */
-    return cloud_reach(c, id, TN_STATUS_RUNNING, v, deadline, err);
+    return cloud_reach(c, id, TN_STATUS_RUNNING, v, 0, deadline, err);
 }
 
 int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err)

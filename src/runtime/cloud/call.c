@@ -1,22 +1,16 @@
 /* One request to a vendor, as often as it takes and as often as it may be sent. */
 #include <ctype.h>
-#include <sys/random.h>
 
-#include "base/again.h"
 #include "base/sha256.h"
 #include "net/url.h"
 #include "runtime/cloud/cloud.h"
 #include "runtime/hand-address.h"
 
 enum {
-    TRIES = 6, /* some seven seconds */
-    FIRST_PAUSE_MS = 200,
-    LONGEST_PAUSE_MS = 4000,
     SENTENCE_MAX = 400,
     MOST_PAGES = 1000,
     KEY_LETTERS = 32,
 };
-#define LONGEST_RETRY_AFTER 3600.0
 
 /* --- text of others --------------------------------------------------------------------------- */
 
@@ -143,26 +137,6 @@ static int refused(const struct cloud_line *line, const struct tn_web_answer *an
 
 /* --- asking again ----------------------------------------------------------------------------- */
 
-/* Between a half and all of it: callers that were refused together do not come again together. */
-static int with_jitter(int ms)
-{
-    unsigned random = 0;
-
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return ms;
-    return ms / 2 + (int)(random % (unsigned)(ms / 2 + 1));
-}
-
-int cloud_pause(int *ms, int64_t deadline, struct tn_error *err)
-{
-    *ms = *ms < FIRST_PAUSE_MS         ? FIRST_PAUSE_MS
-          : *ms * 2 < LONGEST_PAUSE_MS ? *ms * 2
-                                       : LONGEST_PAUSE_MS;
-    if (!tn_look_again_in(with_jitter(*ms), deadline))
-        return tn_fail(err, TN_E_TIMEOUT, "not in time");
-    return 0;
-}
-
 static bool may_repeat(const struct cloud_line *line, const struct cloud_call *call,
                        const struct tn_error *why, int status)
 {
@@ -174,20 +148,6 @@ static bool may_repeat(const struct cloud_line *line, const struct cloud_call *c
     if (call->unsafe || call->web.sink || call->web.source)
         return false;
     return status ? status == 502 || status == 503 || status == 504 : why->code == TN_E_PEER;
-}
-
-/* A vendor that says when to come again is asked as often as it says so. */
-static int pause_again(const struct tn_web_answer *answer, int *ms, int attempt, int64_t deadline)
-{
-    tn_autofree char *asked = tn_web_answer_header(answer, "retry-after");
-    double seconds = asked ? strtod(asked, NULL) : 0;
-
-    if (!(seconds > 0)) /* a date, or nonsense */
-        return attempt < TRIES ? cloud_pause(ms, deadline, NULL) : -1;
-    if (seconds > LONGEST_RETRY_AFTER)
-        return -1;
-    int pause = (int)(seconds * 1000) + with_jitter(FIRST_PAUSE_MS);
-    return tn_look_again_in(pause, deadline) ? 0 : -1;
 }
 
 static bool is_good(const struct tn_web_answer *answer)
@@ -209,10 +169,10 @@ static int send_once(const struct cloud_line *line, const struct cloud_call *cal
 int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
                   struct tn_web_answer *answer, int64_t deadline, struct tn_error *err)
 {
+    struct tn_web_again again = {0};
     struct tn_error why = {0};
-    int ms = 0;
 
-    for (int attempt = 1;; attempt++) {
+    for (;;) {
         tn_autofree char *words = NULL;
         int failed = send_once(line, call, answer, deadline, &why);
         if (!failed && line->status)
@@ -224,10 +184,9 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
         else
             refused(line, answer, words, &why);
         if (!may_repeat(line, call, &why, failed ? 0 : answer->status) ||
-            pause_again(answer, &ms, attempt, deadline) < 0)
-            break;
+            tn_web_again(&again, failed ? NULL : answer, call->web.cancel, deadline, &why) < 0)
+            return cloud_fail(err, &why);
     }
-    return cloud_fail(err, &why);
 }
 
 int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,

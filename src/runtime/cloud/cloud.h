@@ -51,11 +51,10 @@ struct cloud_call {
 };
 
 /* 0 with the tree of the answer (may be NULL, and out may be), to be freed by the caller; or -1.
- * 429 is asked again as often as Retry-After says, and a few times without it; what failed on the
- * way and 502, 503, 504 a few times, where that is safe.  With a sink and a status of the line's
- * own nothing is: the caller knows how much it has.  Pauses grow, and no two callers have the
- * same.  Never beyond the deadline.  err has the vendor's own words in one printable line, never a
- * secret of the line.  Nobody is redirected: an answer 3xx is an error. */
+ * 429 is asked again as tn_web_again says, and so is what failed on the way and 502, 503, 504 where
+ * that is safe.  With a sink and a status of the line's own nothing is: the caller knows how much
+ * it has.  err has the vendor's own words in one printable line, never a secret of the line.
+ * Nobody is redirected: an answer 3xx is an error. */
 int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
               int64_t deadline, struct tn_error *err);
 /* The same with the answer itself, whose body has a maximum of the caller's. */
@@ -66,8 +65,6 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
 int cloud_upload(const struct cloud_line *line, const char *target, const char *const *headers,
                  const char *path, const void *bytes, size_t n, int64_t deadline,
                  struct tn_error *err);
-/* The next of growing pauses with jitter; -1 at the deadline. */
-int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
 /* Text of others as one line of printable characters; on the heap. */
 char *cloud_sentence(const char *text);
 /* The same of somebody who may repeat what he was sent: nothing with a secret of the line in it. */
@@ -330,7 +327,7 @@ void cloud_take_marks(const struct cloud *c, const char *state, const char *id, 
                       struct cloud_view *out);
 
 /* One whose answer was lost is looked for so often before it is asked for again. */
-enum { CLOUD_LOST_LOOKS = 4 };
+enum { CLOUD_LOST_LOOKS = 5 };
 /* Whether what was asked for may have been done all the same. */
 bool cloud_is_lost(const struct tn_error *why);
 
@@ -402,9 +399,9 @@ int cloud_lost(void *engine, const char *name, tn_found_fn found, void *ctx, int
                struct tn_error *err);
 /* Removes what is kept of other hands, and what nobody knows. */
 int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err);
-/* Looks until it is so. */
+/* Looks until it is so; cancel as in struct tn_web_call. */
 int cloud_reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
-                int64_t deadline, struct tn_error *err);
+                int cancel, int64_t deadline, struct tn_error *err);
 /* By its ref, or else by its marks. */
 int cloud_find(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                int64_t deadline, struct tn_error *err);

@@ -58,7 +58,7 @@ static int read_mounts(const struct cloud_vendor *vendor, const struct tn_str_li
 /* --- where it may connect to ------------------------------------------------------------------ */
 
 /* A name stands for TLS and HTTP at their ports in a rule, and at vendors, too; a net has no ports
- * there. */
+ * there, and all that is in it. */
 static int add_rule(const struct tn_rule *rule, const char *text, struct cloud_extras *out,
                     struct tn_error *err)
 {
@@ -70,6 +70,11 @@ static int add_rule(const struct tn_rule *rule, const char *text, struct cloud_e
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "allow: %.120s: the vendor keeps NAME, *.NAME and NET:* alone, without "
                        "schemes, ports, methods and paths",
+                       text);
+    if (tn_rule_is_too_wide(rule))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "allow: %.120s: so wide a net has private addresses in it, which the vendor "
+                       "would let through: name smaller ones",
                        text);
     struct tn_str_list *list = rule->name ? &out->names : &out->nets;
     list->items[list->count++] =

@@ -1,7 +1,7 @@
 /* What is asked when, whoever the vendor is. */
 #include <sys/eventfd.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "base/proc.h"
 #include "runtime/cloud/cloud.h"
 #include "runtime/owner.h"
@@ -327,13 +327,13 @@ static bool is_so(const struct cloud_view *v, enum tn_status status)
 }
 
 int cloud_reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
-                int64_t deadline, struct tn_error *err)
+                int cancel, int64_t deadline, struct tn_error *err)
 {
     for (int ms = 0; !is_so(v, status);) {
         if (v->known && v->status == TN_STATUS_ERROR)
             return tn_fail(err, TN_E_PEER, "it failed%s%s", v->reason ? ": " : "",
                            v->reason ? v->reason : "");
-        if (v->id && cloud_pause(&ms, deadline, err) < 0)
+        if (v->id && tn_back_off(&ms, 0, cancel, deadline, err) < 0)
             return tn_error_context(err, "it is %s, not yet %s", tn_status_words[v->status],
                                     tn_status_words[status]);
         cloud_view_done(v);
@@ -352,7 +352,7 @@ static int settle(const struct cloud *c, const struct tn_subject *s, struct clou
 {
     tn_autofree char *id = tn_strdup(v->id), *address = NULL;
 
-    if (cloud_reach(c, id, TN_STATUS_RUNNING, v, deadline, err) < 0 ||
+    if (cloud_reach(c, id, TN_STATUS_RUNNING, v, s->cancel, deadline, err) < 0 ||
         cloud_start_hand(c, s, v, cache, &address, deadline, err) < 0)
         return -1;
     /* Whoever makes or wakes it wants it, for as long as that process lives. */
@@ -387,11 +387,18 @@ static int kill_other(const struct cloud_view *v, void *ctx)
     return r->ended ? 0 : -1;
 }
 
-static bool seek(const struct cloud *c, const char *own, struct cloud_view *v, int64_t deadline)
+/* Among those that are there; why becomes that nobody wants it any more. */
+static bool seek(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                 int64_t deadline, struct tn_error *why)
 {
-    for (int i = 0, ms = 0; i < CLOUD_LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
-        if (find_marked(c, own, v, deadline, NULL) == 0 && v->known)
+    struct tn_error over = {0};
+
+    for (int i = 0, ms = 0;
+         i < CLOUD_LOST_LOOKS && tn_back_off(&ms, 0, s->cancel, deadline, &over) == 0; i++)
+        if (find_marked(c, s->id, v, deadline, NULL) == 0 && v->known)
             return true;
+    if (over.code == TN_E_GONE)
+        *why = over;
     return false;
 }
 
@@ -407,15 +414,16 @@ static int make(const struct cloud *c, const struct tn_subject *s, const struct 
         return 0;
     if (!cloud_is_lost(&why))
         return cloud_fail(err, &why);
-    if (seek(c, s->id, v, deadline))
+    if (seek(c, s, v, deadline, &why))
         return 0;
-    if (tn_now() < deadline && c->vendor->make(c, s, e, v, deadline, &why) == 0) {
+    if (why.code != TN_E_GONE && tn_now() < deadline &&
+        c->vendor->make(c, s, e, v, deadline, &why) == 0) {
         struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
     }
     /* By its key the vendor knows that the first one is still being made. */
-    return why.code == TN_E_CONFLICT && seek(c, s->id, v, deadline) ? 0 : cloud_fail(err, &why);
+    return why.code == TN_E_CONFLICT && seek(c, s, v, deadline, &why) ? 0 : cloud_fail(err, &why);
 }
 
 /* From what has the hand, as long as the vendor knows that; else from an image that may have to be
@@ -508,7 +516,7 @@ static int order(const struct cloud *c, enum tn_goal goal, struct cloud_view *v,
         return -1;
     /* What a vendor has stopped may be paused in its words. */
     v->status = TN_STATUS_STARTING;
-    if (cloud_reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v,
+    if (cloud_reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v, 0,
                     deadline, err) < 0)
         return -1;
     if (goal == TN_GOAL_STOPPED)

@@ -1,5 +1,5 @@
 /* One object at a time, always looked at before it is believed to be ours. */
-#include "base/clock.h"
+#include "base/again.h"
 #include "runtime/kubernetes/pods.h"
 
 /* Of a conflict that is none about the name, such as one of quotas. */
@@ -167,7 +167,7 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
             return -1;
         if (tries == MAKE_TRIES)
             return tn_fail(err, TN_E_CONFLICT, "%s", why.text);
-        if (kube_pause(&ms, 0, cancel, deadline, err) < 0)
+        if (tn_back_off(&ms, 0, cancel, deadline, err) < 0)
             return tn_error_context(err, "%s", why.text);
     }
     if (out)

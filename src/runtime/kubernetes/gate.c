@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/again.h"
 #include "base/fs.h"
 #include "base/key-file.h"
 #include "base/thread.h"
@@ -396,7 +397,7 @@ static void *hear(void *arg)
         tn_autofree char *lost = tn_asprintf("\n" TN_KEEPER_LOST "%s\n", why); /* of half a line */
         pass_on(lost, strlen(lost), ear);
     } while (!ear->unwanted && !is_gone(ear) &&
-             kube_pause(&ms, 0, ear->socket, TN_NEVER, NULL) == 0);
+             tn_back_off(&ms, 0, ear->socket, TN_NEVER, NULL) == 0);
     ear_free(ear);
     return NULL;
 }

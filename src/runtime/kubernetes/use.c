@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "net/proof.h"
 #include "runtime/kubernetes/pods.h"
 
@@ -121,7 +121,7 @@ static int put_hand(const struct pods *p, const struct tn_subject *s, const char
     int ms = 0, r = -1;
     /* Doing it twice is doing it once: a connection that was cut is no reason to give up. */
     for (int i = 0; i < HAND_TRIES && r < 0 && (i == 0 || why.code == TN_E_PEER); i++) {
-        if (i > 0 && kube_pause(&ms, 0, s->cancel, deadline, &why) < 0)
+        if (i > 0 && tn_back_off(&ms, 0, s->cancel, deadline, &why) < 0)
             break;
         tn_buf_reset(other);
         r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, &why);

@@ -1,25 +1,9 @@
 /* One request to a service, as often as it takes and as often as it may be sent. */
-#include "base/again.h"
 #include "base/clock.h"
 #include "net/url.h"
 #include "runtime/remote/remote.h"
 
-enum {
-    ANSWER_MAX = 64 << 20, /* a list of everybody's sandboxes is the largest */
-    TRIES = 8,             /* seven seconds: a service that is being restarted is back after that */
-    FIRST_PAUSE_MS = 100,
-    LONGEST_PAUSE_MS = 2000,
-};
-
-int remote_pause(int *ms, int64_t deadline, struct tn_error *err)
-{
-    *ms = *ms < FIRST_PAUSE_MS         ? FIRST_PAUSE_MS
-          : *ms * 2 < LONGEST_PAUSE_MS ? *ms * 2
-                                       : LONGEST_PAUSE_MS;
-    if (!tn_look_again_in(*ms, deadline))
-        return tn_fail(err, TN_E_TIMEOUT, "not in time");
-    return 0;
-}
+enum { ANSWER_MAX = 64 << 20 }; /* a list of everybody's sandboxes is the largest */
 
 char *remote_target(const char *before, const char *id, const char *after)
 {
@@ -81,19 +65,6 @@ static bool may_repeat(const struct remote *r, const struct remote_call *call,
     return status ? is_passing(status) : why->code == TN_E_PEER;
 }
 
-/* A service that says when to come again is asked as often as it says so. */
-static int pause_again(const struct tn_web_answer *answer, int *ms, int attempt, int64_t deadline)
-{
-    tn_autofree char *asked = tn_web_answer_header(answer, "retry-after");
-    double seconds = asked ? strtod(asked, NULL) : 0;
-
-    if (!asked && attempt >= TRIES)
-        return -1;
-    if (seconds > 0 && seconds * 1000 > *ms)
-        return seconds <= 86400 && tn_look_again_in((int)(seconds * 1000), deadline) ? 0 : -1;
-    return remote_pause(ms, deadline, NULL);
-}
-
 /* 0 with an answer of any status. */
 static int send_once(const struct remote *r, const struct remote_call *call,
                      struct tn_web_answer *answer, int64_t deadline, struct tn_error *err)
@@ -113,7 +84,7 @@ static int send_once(const struct remote *r, const struct remote_call *call,
         .sink = call->sink,
         .sink_ctx = call->sink_ctx,
         .once = call->unsafe,
-        .cancel = call->cancel,
+        .cancel = call->whole ? 0 : call->cancel,
         .deadline = soon < deadline && !call->sink ? soon : deadline,
     };
 
@@ -126,10 +97,10 @@ int remote_ask(const struct remote *r, const struct remote_call *call, struct tn
     tn_autoanswer struct tn_web_answer got = TN_WEB_ANSWER_INIT(ANSWER_MAX);
     struct tn_error why = {0};
     bool lost = false; /* one that may have been carried out was not answered */
-    int ms = 0;
+    struct tn_web_again again = {0};
 
     *answer = NULL;
-    for (int attempt = 1;; attempt++) {
+    for (;;) {
         int failed = send_once(r, call, &got, deadline, &why);
         if (!failed && got.status >= 200 && got.status < 300)
             break;
@@ -139,7 +110,7 @@ int remote_ask(const struct remote *r, const struct remote_call *call, struct tn
         if (!failed)
             refused(r, &got, &why);
         if (!may_repeat(r, call, &why, failed ? 0 : got.status) ||
-            pause_again(&got, &ms, attempt, deadline) < 0) {
+            tn_web_again(&again, failed ? NULL : &got, call->cancel, deadline, &why) < 0) {
             if (err)
                 *err = why;
             return -1;

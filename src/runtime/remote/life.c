@@ -1,10 +1,12 @@
 /* What is asked when, whatever the dialect: create, inspect, drive. */
 #include <poll.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "base/proc.h"
 #include "runtime/hand-client.h"
 #include "runtime/remote/remote.h"
+
+enum { STOPPED_LOOKS = 3 };
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
@@ -191,7 +193,7 @@ static bool is_gone(const struct remote_view *v)
 static int bring(const struct remote *r, const struct tn_subject *s, enum tn_goal goal,
                  struct remote_view *v, int64_t deadline, struct tn_error *err)
 {
-    int ms = 0;
+    int ms = 0, stopped = 0;
 
     if (r->dialect->order(r, v->id, goal, deadline, err) < 0)
         return -1;
@@ -204,7 +206,11 @@ static int bring(const struct remote *r, const struct tn_subject *s, enum tn_goa
             return 0;
         if (is_gone(v) || (v->status == TN_STATUS_ERROR && goal != TN_GOAL_GONE))
             return not_running(v, err);
-        if (remote_pause(&ms, deadline, err) < 0)
+        /* Not at the first look: what it tells may be older than the order. */
+        if (goal == TN_GOAL_PAUSED && v->status == TN_STATUS_STOPPED && ++stopped == STOPPED_LOOKS)
+            return tn_fail(err, TN_E_CONFLICT,
+                           "the service has stopped it: a use does not wake it");
+        if (tn_back_off(&ms, 0, s->cancel, deadline, err) < 0)
             return tn_error_context(err, "it is %s, not yet %s", tn_status_words[v->status],
                                     tn_status_words[reached[goal]]);
     }

@@ -81,15 +81,20 @@ static int next(const struct remote *r, const struct tn_subject *s, const struct
 /* --- making ----------------------------------------------------------------------------------- */
 
 static int post(const struct remote *r, const char *target, const struct tn_buf *body,
-                const char *id, double wait, struct remote_view *out, int64_t deadline,
+                const struct tn_subject *s, double wait, struct remote_view *out, int64_t deadline,
                 struct tn_error *err)
 {
     tn_autojson struct tn_json *tree = NULL;
     char session[REMOTE_SESSION_MAX];
 
-    remote_session(r, id, session);
-    const struct remote_call call = {
-        .method = "POST", .target = target, .body = body, .idempotency = session, .patience = wait};
+    remote_session(r, s->id, session);
+    const struct remote_call call = {.method = "POST",
+                                     .target = target,
+                                     .body = body,
+                                     .idempotency = session,
+                                     .patience = wait,
+                                     .cancel = s->cancel,
+                                     .whole = true};
     if (remote_ask(r, &call, &tree, deadline, err) < 0)
         return -1;
     return remote_read_native(r, tree, out, err);
@@ -105,7 +110,7 @@ static int start(const struct remote *r, const struct tn_subject *s, struct remo
 
     if (remote_native_body(r, s, wait, &body, err) < 0)
         return -1;
-    return post(r, "/v1/sandboxes", &body, s->id, wait, out, deadline, err);
+    return post(r, "/v1/sandboxes", &body, s, wait, out, deadline, err);
 }
 
 static int fork_sandbox(const struct remote *r, const char *id, const char *name,
@@ -118,7 +123,7 @@ static int fork_sandbox(const struct remote *r, const char *id, const char *name
 
     if (remote_fork_body(r, child, name, wait, &body, err) < 0)
         return -1;
-    return post(r, target, &body, child->id, wait, out, deadline, err);
+    return post(r, target, &body, child, wait, out, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  *
  * It knows no idempotency keys.  A start is sent once; when its answer is lost, the session is
  * looked for.  Pausing, resuming and stopping twice is doing it once. */
+#include "base/again.h"
 #include "runtime/remote/body.h"
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static int look(const struct remote *r, const struct tn_subject *s, const char *
 static int next(const struct remote *r, const struct tn_subject *s, const struct remote_view *now,
                 struct remote_view *out, int *ms, int64_t deadline, struct tn_error *err)
 {
-    if (remote_pause(ms, deadline, err) < 0)
+    if (tn_back_off(ms, 0, s->cancel, deadline, err) < 0)
         return tn_error_context(err, "the sandbox did not become ready");
     return look(r, s, now->id, out, deadline, err);
 }
@@ -73,8 +74,12 @@ static int start(const struct remote *r, const struct tn_subject *s, struct remo
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(REMOTE_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
-    const struct remote_call call = {
-        .method = "POST", .target = "/start", .body = &body, .unsafe = true};
+    const struct remote_call call = {.method = "POST",
+                                     .target = "/start",
+                                     .body = &body,
+                                     .unsafe = true,
+                                     .cancel = s->cancel,
+                                     .whole = true};
     struct tn_error why = {0};
 
     if (remote_openhands_body(r, s, &body, err) < 0 || look(r, s, NULL, out, deadline, err) < 0)

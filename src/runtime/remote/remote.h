@@ -42,15 +42,14 @@ struct remote_call {
     void *sink_ctx;
     double patience; /* seconds that the answer may take beyond the usual (long polls) */
     int cancel;      /* 0, or a descriptor: readable means that nobody waits for it (TN_E_GONE) */
+    bool whole;      /* cancel counts between two tries alone: what was sent is not cut off */
 };
 
 /* 0 with the tree of the answer (which may be NULL), to be freed by the caller; or -1.  What failed
- * on the way, and 429, 502, 503 and 504, are asked again a few times with growing pauses, and as
- * often as the service says Retry-After; never beyond the deadline.  The key is never in err. */
+ * on the way, and 429, 502, 503 and 504, are asked again as tn_web_again says.  The key is never in
+ * err. */
 int remote_ask(const struct remote *r, const struct remote_call *call, struct tn_json **answer,
                int64_t deadline, struct tn_error *err);
-/* Back-off: waits the next pause, 100 ms at first, 2 s at most; -1 at the deadline. */
-int remote_pause(int *ms, int64_t deadline, struct tn_error *err);
 
 /* "/path/" with an id that goes into a path as it is, or encoded. */
 char *remote_target(const char *before, const char *id, const char *after);
@@ -96,7 +95,7 @@ struct remote_dialect {
     /* How it is; id is the service's, or NULL: by its session. */
     int (*look)(const struct remote *r, const struct tn_subject *s, const char *id,
                 struct remote_view *out, int64_t deadline, struct tn_error *err);
-    /* The same once something has changed since `now`; *ms is for remote_pause. */
+    /* The same once something has changed since `now`; *ms is for tn_back_off. */
     int (*next)(const struct remote *r, const struct tn_subject *s, const struct remote_view *now,
                 struct remote_view *out, int *ms, int64_t deadline, struct tn_error *err);
     /* Tells it where to go; TN_E_UNSUPPORTED when it knows no such goal.  One that is gone is fine.

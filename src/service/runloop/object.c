@@ -15,7 +15,8 @@ const char *const runloop_kinds[] = {
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* Clients repeat what was answered with 408, 409, 429 and from 500 on, unless they are told. */
+/* Clients repeat what was answered with 408, 409, 429 and from 500 on, unless they are told: of
+ * limits only those that pass by themselves are worth it. */
 static int reply(struct tn_http_exchange *x, int status, const char *code, const char *detail)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(16 << 10);
@@ -23,7 +24,8 @@ static int reply(struct tn_http_exchange *x, int status, const char *code, const
 
     /* What is well formed and makes no sense is a bad request there. */
     status = status == 422 || status == 409 ? 400 : status;
-    tn_http_set_header(x, "X-Should-Retry", status == 429 || status == 503 ? "true" : "false");
+    bool passes = status == 503 || (status == 429 && tn_http_sets_header(x, "Retry-After"));
+    tn_http_set_header(x, "X-Should-Retry", passes ? "true" : "false");
     tn_jw_object(&w);
     tn_jw_kstr(&w, "message", detail);
     if (code)

@@ -135,6 +135,17 @@ static void judges_addresses(void **state)
     assert_false(reaches(&r, "fd80::1", 80, false));
 }
 
+static void nets_are_too_wide(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("allow\n0.0.0.0/0:*\n0.0.0.0/1:*\n172.0.0.0/8:*\n192.168.0.0/15:*\n[::]/0:*\n"
+                 "[fc00::]/6:*\n8.0.0.0/8:*\n10.0.0.0/8:*\n172.16.0.0/12:*\n1.1.1.1:*\n"
+                 "[fc00::]/7:*\nname.test\n");
+
+    for (size_t i = 0; i < r.count; i++)
+        assert_int_equal(tn_rule_is_too_wide(&r.items[i]), i < 6);
+}
+
 static void near_nets_are_out_of_reach(void **state)
 {
     tn_autorules struct tn_rules r =
@@ -326,17 +337,12 @@ static void offers_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_nonsense),
-        cmocka_unit_test(ships_lists),
-        cmocka_unit_test(knows_names),
-        cmocka_unit_test(judges_ports_and_protocols),
-        cmocka_unit_test(judges_addresses),
-        cmocka_unit_test(wide_nets_are_public),
-        cmocka_unit_test(near_nets_are_out_of_reach),
-        cmocka_unit_test(judges_requests),
-        cmocka_unit_test(only_narrows),
-        cmocka_unit_test(normalises_names),
-        cmocka_unit_test(judges_requests_inside_tls),
+        cmocka_unit_test(refuses_nonsense),     cmocka_unit_test(ships_lists),
+        cmocka_unit_test(knows_names),          cmocka_unit_test(judges_ports_and_protocols),
+        cmocka_unit_test(judges_addresses),     cmocka_unit_test(nets_are_too_wide),
+        cmocka_unit_test(wide_nets_are_public), cmocka_unit_test(near_nets_are_out_of_reach),
+        cmocka_unit_test(judges_requests),      cmocka_unit_test(only_narrows),
+        cmocka_unit_test(normalises_names),     cmocka_unit_test(judges_requests_inside_tls),
         cmocka_unit_test(offers_rules),
     };
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 /* cmocka.h comes last */
 #include <cmocka.h>
 
@@ -211,7 +212,7 @@ static void test_statuses(void **state)
         enum tn_code code;
     } cases[] = {{400, TN_E_INVALID},   {401, TN_E_DENIED},   {403, TN_E_DENIED},
                  {404, TN_E_NOT_FOUND}, {409, TN_E_CONFLICT}, {418, TN_E_INVALID},
-                 {429, TN_E_BUSY},      {500, TN_E_PEER},     {502, TN_E_PEER},
+                 {429, TN_E_QUOTA},     {500, TN_E_PEER},     {502, TN_E_PEER},
                  {503, TN_E_BUSY},      {504, TN_E_TIMEOUT}};
 
     for (size_t i = 0; i < TN_COUNT(cases); i++) {
@@ -219,6 +220,68 @@ static void test_statuses(void **state)
         assert_int_equal(tn_web_refused(&answer, "why", &err), -1);
         assert_int_equal(err.code, cases[i].code);
     }
+}
+
+/* --- again -------------------------------------------------------------------------------- */
+
+static void test_when_to_come_again(void **state)
+{
+    static const struct {
+        const char *headers;
+        double seconds;
+    } rows[] = {{"", 0},
+                {"retry-after: 7\n", 7},
+                {"retry-after: 0\n", 1},
+                {"retry-after: 0.2\n", 1},
+                {"retry-after: -3\n", 0},
+                {"retry-after: nan\n", 0},
+                {"retry-after: Wed, 21 Oct 2026 07:28:00 GMT\n", 0}};
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+        tn_buf_puts(&answer.headers, rows[i].headers);
+        assert_true(tn_web_retry_after(&answer) == rows[i].seconds);
+    }
+}
+
+/* With a cancel that is readable: -1 and TN_E_GONE is one that would have been waited for. */
+static void test_how_often(void **state)
+{
+    static const struct {
+        int status;
+        const char *headers;
+        struct tn_web_again again;
+        bool waits;
+    } rows[] = {
+        {429, "", {0}, true},
+        {429, "", {.tries = 7}, false},
+        {503, "retry-after: 1\n", {.tries = 7}, true},
+        {503, "retry-after: 1\n", {.refused = 500 * TN_SECOND}, true},
+        {503, "retry-after: 1\nx-should-retry: False\n", {0}, false},
+        {429, "retry-after: 1\nx-should-retry: true\n", {.tries = 7}, true},
+        {429, "retry-after: 1\n", {.refused = 28 * TN_SECOND}, true},
+        {429, "retry-after: 2\n", {.refused = 29 * TN_SECOND}, false},
+        {429, "retry-after: 120\n", {0}, true},
+        {429, "retry-after: 1\n", {.refused = 120 * TN_SECOND, .patience = 120}, false},
+        {429, "retry-after: 60\n", {.refused = TN_SECOND, .patience = 30}, false},
+        {429, "retry-after: 86400\n", {0}, false},
+        {429, "retry-after: inf\n", {0}, false},
+        {0, NULL, {.tries = 6}, true},
+        {0, NULL, {.tries = 7}, false},
+    };
+    int cancel = eventfd(1, EFD_CLOEXEC);
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+        struct tn_web_again again = rows[i].again;
+        tn_buf_puts(&answer.headers, rows[i].headers ? rows[i].headers : "");
+        answer.status = rows[i].status;
+        err = (struct tn_error){.code = TN_E_PEER};
+        assert_int_equal(
+            tn_web_again(&again, rows[i].headers ? &answer : NULL, cancel, TN_NEVER, &err), -1);
+        assert_int_equal(err.code, rows[i].waits ? TN_E_GONE : TN_E_PEER);
+    }
+    close(cancel);
 }
 
 /* --- time --------------------------------------------------------------------------------- */
@@ -479,6 +542,8 @@ int main(void)
         cmocka_unit_test(test_sinks),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_when_to_come_again),
+        cmocka_unit_test(test_how_often),
         cmocka_unit_test(test_deadline_and_idle),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_dead_connection),

@@ -1,7 +1,7 @@
 /* The API: sandboxes as a whole. */
 #include <math.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "net/url.h"
 #include "runtime/cloud/daytona/daytona.h"
 
@@ -101,7 +101,7 @@ static char *find_volume(const struct cloud *c, const char *name, int cancel, in
         if (why.code)
             cloud_ask(&c->line, &call, NULL, deadline, &refused);
         why = (struct tn_error){0};
-        if (cloud_pause(&ms, deadline, err) < 0)
+        if (tn_back_off(&ms, 0, cancel, deadline, err) < 0)
             return NULL;
     }
 }
@@ -257,7 +257,7 @@ static int tell(const struct cloud *c, const char *method, const char *target, i
     struct tn_error why = {0};
 
     for (int ms = 0; cloud_ask(&c->line, &call, NULL, deadline, &why) < 0;)
-        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0)
+        if (why.code != TN_E_CONFLICT || tn_back_off(&ms, 0, 0, deadline, NULL) < 0)
             return cloud_fail(err, &why);
     return 0;
 }
@@ -283,7 +283,7 @@ int daytona_order(const struct cloud *c, const char *id, enum tn_goal goal, int6
             return 0;
         if (v.status != TN_STATUS_STARTING)
             break;
-        if (cloud_pause(&ms, deadline, err) < 0)
+        if (tn_back_off(&ms, 0, 0, deadline, err) < 0)
             return -1;
     }
     return tell(c, orders[goal].method, target, deadline, err);

@@ -1,7 +1,7 @@
 /* Sandboxes as a whole: the app and the image, made, looked at, listed, ended; their tunnels. */
 #include <math.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "base/sha256.h"
 #include "runtime/cloud/modal/modal.h"
 
@@ -95,8 +95,8 @@ static int take_news(const void *message, void *ctx)
 }
 
 /* Streams of news end now and then, before there is any, and so they do when it is busy. */
-static int join(const struct cloud *c, const char *id, struct building *b, int64_t deadline,
-                struct tn_error *err)
+static int join(const struct cloud *c, const char *id, struct building *b, int cancel,
+                int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
     int ms = 0, busy = 0;
@@ -105,15 +105,16 @@ static int join(const struct cloud *c, const char *id, struct building *b, int64
         Modal__ImageJoinStreamingRequest in = MODAL__IMAGE_JOIN_STREAMING_REQUEST__INIT;
         const struct modal_call call = {.method = "ImageJoinStreaming",
                                         .in = &in,
-                                        .out = &modal__image_join_streaming_response__descriptor};
+                                        .out = &modal__image_join_streaming_response__descriptor,
+                                        .cancel = cancel};
         in.image_id = (char *)(uintptr_t)id;
         in.has_timeout = true;
         in.timeout = JOIN_SECONDS;
         in.last_entry_id = b->entry;
         if (modal_listen(c, &call, take_news, b, deadline, &why) < 0 &&
-            (why.code != TN_E_BUSY || ++busy == JOINS))
+            ((why.code != TN_E_BUSY && why.code != TN_E_QUOTA) || ++busy == JOINS))
             return cloud_fail(err, &why);
-        if (b->status == FAILED && cloud_pause(&ms, deadline, err) < 0)
+        if (b->status == FAILED && tn_back_off(&ms, 0, cancel, deadline, err) < 0)
             return -1;
     }
     return 0;
@@ -156,7 +157,7 @@ static char *have_image(const struct cloud *c, const struct tn_subject *s, char 
     take_result(&b, got->result);
     if (b.status == FAILED) {
         tn_host_tell(c->host, s->id, TN_RUNTIME_BUILDING_RUNTIME, name);
-        if (join(c, got->image_id, &b, deadline, err) < 0)
+        if (join(c, got->image_id, &b, s->cancel, deadline, err) < 0)
             return NULL;
         tn_host_tell(c->host, s->id, TN_RUNTIME_STARTING_RUNTIME, "");
     }

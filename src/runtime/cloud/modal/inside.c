@@ -5,7 +5,7 @@
  * the same with numbers of its own. */
 #include <sys/random.h>
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "runtime/cloud/modal/modal.h"
 
 #define KEPT_SECONDS (30 * 86400)
@@ -38,7 +38,7 @@ static int find_task(const struct cloud *c, struct cloud_view *v, int64_t deadli
         if (got->task_id && !cloud_is_id(got->task_id))
             return tn_fail(err, TN_E_PEER, "Modal tells of a task without a usable id");
         v->task = tn_strdup_or_null(got->task_id);
-        if (!v->task && cloud_pause(&ms, deadline, err) < 0)
+        if (!v->task && tn_back_off(&ms, 0, 0, deadline, err) < 0)
             return tn_error_context(err, "Modal has not started the sandbox");
     }
     return 0;
@@ -248,7 +248,7 @@ static int end_routed(struct command *x, int64_t deadline, struct tn_error *err)
             x->status = got->code & 255;
         else if (got->has_signal)
             x->status = 128 + (got->signal & 127);
-        else if (cloud_pause(&ms, deadline, err) < 0)
+        else if (tn_back_off(&ms, 0, 0, deadline, err) < 0)
             return -1;
     }
     return 0;
@@ -335,7 +335,7 @@ static int read_old(struct command *x, int64_t deadline, struct tn_error *err)
         in.last_batch_index = x->read;
         stop = modal_listen(x->c, &call, take_old, x, deadline, err);
         if (!stop && x->status < 0)
-            stop = cloud_pause(&ms, deadline, err);
+            stop = tn_back_off(&ms, 0, 0, deadline, err);
     }
     return stop;
 }
@@ -387,8 +387,8 @@ static int read_all(const struct way *way, struct command *x, int64_t deadline,
         if (stop == 0)
             return 0;
         bool again = why.code == TN_E_PEER || why.code == TN_E_TIMEOUT || why.code == TN_E_BUSY ||
-                     renew(x, &why, deadline) == 0;
-        if (!again || cloud_pause(&ms, deadline, NULL) < 0)
+                     why.code == TN_E_QUOTA || renew(x, &why, deadline) == 0;
+        if (!again || tn_back_off(&ms, 0, 0, deadline, NULL) < 0)
             break;
         if (x->read > before)
             i = 0;

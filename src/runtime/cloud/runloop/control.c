@@ -1,6 +1,7 @@
 /* Devboxes as a whole: made, looked at, told where to go; their tunnels. */
 #include <math.h>
 
+#include "base/again.h"
 #include "net/url.h"
 #include "runtime/cloud/runloop/runloop.h"
 
@@ -299,7 +300,7 @@ int devbox_order(const struct cloud *c, const char *id, enum tn_goal goal, int64
                     devbox_look(c, id, &v, deadline, NULL) == 0;
         if (told && (v.known ? v.status == orders[goal].status : goal == TN_GOAL_GONE))
             return 0;
-        if (!told || v.status != TN_STATUS_STARTING || cloud_pause(&ms, deadline, NULL) < 0)
+        if (!told || v.status != TN_STATUS_STARTING || tn_back_off(&ms, 0, 0, deadline, NULL) < 0)
             return cloud_fail(err, &why);
     }
     return 0;

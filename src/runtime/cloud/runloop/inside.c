@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <limits.h>
 
+#include "base/again.h"
 #include "base/base64.h"
 #include "base/clock.h"
 #include "runtime/cloud/runloop/runloop.h"
@@ -198,7 +199,7 @@ static int await(struct execution *x, int64_t deadline, struct tn_error *err)
             if (tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &x->tree, NULL) < 0)
                 return tn_fail(err, TN_E_PEER, "Runloop: what it says of a command makes no sense");
         }
-        if (!is_over(x) && cloud_pause(&ms, deadline, err) < 0)
+        if (!is_over(x) && tn_back_off(&ms, 0, 0, deadline, err) < 0)
             return -1;
     }
     return 0;
