@@ -149,6 +149,8 @@ static void put_end(const struct kernel_result *r, double timeout, struct tn_buf
     if (r->end == KERNEL_DIED)
         put_note(content, "The kernel ", r->why,
                  ". Its variables are lost; the next cell starts a new one.");
+    if (r->end == KERNEL_GIVEN_UP)
+        put_note(content, "The cell was not run: it was given up.", "", "");
     if (r->end == KERNEL_TIMEOUT) {
         put_note(content, "Execution timed out (", seconds, " seconds).");
         if (r->why)

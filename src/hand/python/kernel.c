@@ -68,7 +68,9 @@ const char *kernel_name(const struct kernel *k)
 
 /* --- turns ---------------------------------------------------------------------------------- */
 
-static bool take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline)
+enum turn { TURN_MINE, TURN_GIVEN_UP, TURN_LATE };
+
+static enum turn take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
     struct kernel_turn **end = &k->turns;
@@ -81,9 +83,9 @@ static bool take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline
         if (pthread_cond_timedwait(&k->changed, &k->lock, &until) == ETIMEDOUT)
             break;
     }
-    bool mine = k->turns == me && !me->given_up;
+    enum turn turn = me->given_up ? TURN_GIVEN_UP : k->turns == me ? TURN_MINE : TURN_LATE;
     pthread_mutex_unlock(&k->lock);
-    return mine;
+    return turn;
 }
 
 static void leave_turn(struct kernel *k, struct kernel_turn *me)
@@ -303,11 +305,17 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
         r->why = tn_strdup("the cell is too long: write it to a file and run that");
         return;
     }
-    if (take_turn(k, &me, deadline))
+    switch (take_turn(k, &me, deadline)) {
+    case TURN_MINE:
         run_in_turn(k, cell, deadline, r);
-    else
-        r->why = tn_strdup(me.given_up ? "The cell was not run: it was given up"
-                                       : "The cell was not run: others are still running");
+        break;
+    case TURN_GIVEN_UP:
+        r->end = KERNEL_GIVEN_UP;
+        break;
+    case TURN_LATE:
+        r->why = tn_strdup("The cell was not run: others are still running");
+        break;
+    }
     leave_turn(k, &me);
 }
 
@@ -325,7 +333,7 @@ void kernel_result_done(struct kernel_result *r)
 int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err)
 {
     struct kernel_turn me = {0};
-    int r = take_turn(k, &me, deadline)
+    int r = take_turn(k, &me, deadline) == TURN_MINE
                 ? kernel_ensure(k, deadline, err)
                 : tn_fail(err, TN_E_TIMEOUT, "cells are still running in the kernel %s", k->name);
 
@@ -342,7 +350,7 @@ void kernel_stop(struct kernel *k)
     if (k->bridge) /* whoever waits for it hears of it */
         tn_helper_signal(bridge_helper(k->bridge), SIGKILL, NULL);
     pthread_mutex_unlock(&k->lock);
-    if (take_turn(k, &me, tn_deadline_in(2)) && k->bridge)
+    if (take_turn(k, &me, tn_deadline_in(2)) == TURN_MINE && k->bridge)
         kernel_lose(k, "was stopped");
     leave_turn(k, &me);
 }

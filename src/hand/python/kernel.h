@@ -40,7 +40,8 @@ enum kernel_end {
     KERNEL_DONE,
     KERNEL_TIMEOUT,
     KERNEL_DIED,
-    KERNEL_FAILED, /* there is none */
+    KERNEL_GIVEN_UP, /* before it was sent */
+    KERNEL_FAILED,   /* there is none */
 };
 
 struct kernel_result {
