@@ -396,7 +396,7 @@ static void delete_cell(struct tn_http_exchange *x, void *ctx)
     if (!found)
         tn_http_reply_detail(x, 404, "no such cell runs or waits");
     else if (tn_now() >= deadline)
-        tn_http_reply_detail(x, 504, "the cell was interrupted and goes on all the same");
+        tn_http_reply_detail(x, 504, "the cell has not ended yet: its kernel is starting");
     else
         tn_http_reply(x, 204, NULL, NULL, 0);
 }
