@@ -14,7 +14,8 @@ one answer {"id": 1, "end": "done" | "timeout" | "died", "text", "images", "warn
 With "live": true in a request, {"id": 1, "live": "..."} before it for all that the cell prints.
 When a cell has not stopped yet although it was interrupted, {"id": 1, "stopped": true} follows;
 after one that makes the kernel exit, nothing does but the end.
-SIGURG interrupts the cell that runs.
+SIGURG interrupts the request's cell as soon as it has begun; a request that is still being set up
+is then not run.  SIGWINCH gives it up: the same, once, and a cell that goes on costs the kernel.
 The kernel ends with this program, and this program with the kernel, of which its last line tells:
 {"died": "ended with exit code 1"}.
 """
@@ -47,6 +48,7 @@ WORDS_MAX = 2000  # bytes of what a kernel that died said last
 STOP_SECONDS = 0.6  # between an interrupt and the answer
 GRACE_SECONDS = 3.0  # between an interrupt and the end of a kernel that ignores it
 IDLE_SECONDS = 5.0  # between the reply and the notice that all output is out
+REPLY_SECONDS = 2.0  # between that notice and a reply that is late
 
 ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -56,6 +58,7 @@ ESCAPES = re.compile(
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 SHOWN = ("execute_result", "display_data", "update_display_data")
 NO_OUTPUT = "[Code executed successfully with no output]"
+STUBBORN = "did not stop when its cell was interrupted, and was killed"
 TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
 
@@ -304,7 +307,6 @@ class Kernel:
             stderr=subprocess.PIPE,
             preexec_fn=prepare_kernel,
         )
-        signal.signal(signal.SIGURG, lambda *_: self.interrupt())  # the owner wishes it
         self.stderr = self.process.stderr.fileno()
         os.set_blocking(self.stderr, False)
         self.words = b""
@@ -498,13 +500,15 @@ def describe_status(status):
 
 
 class Cell:
-    """One execution in the kernel: it has ended when the reply is here and all output before it."""
+    """One execution in the kernel: it has ended when the reply is here and all output before it.
+
+    One that is interrupted before its code or after it, among the kernel's own, gets no reply."""
 
     def __init__(self, kernel, code, silent=False):
         self.output = Output()
-        self.replied = self.idle = False
+        self.begun = self.replied = self.idle = False  # of a silent one we do not hear that it begins
         self.reply = {}
-        self.idle_by = None
+        self.end_by = None
         self.kernel = kernel
         self.live = None  # the request that wants to hear what it prints, as it does
         self.id = kernel.request(
@@ -521,12 +525,14 @@ class Cell:
 
     @property
     def ended(self):
-        return self.replied and (self.idle or time.monotonic() > self.idle_by)
+        if self.replied and self.idle:
+            return True
+        return self.end_by is not None and time.monotonic() > self.end_by
 
-    def wait(self, deadline):
-        """True when it has ended by the deadline."""
-        while not self.ended and time.monotonic() < deadline:
-            until = min(deadline, self.idle_by) if self.replied else deadline
+    def wait(self, deadline, disturbed=lambda: False):
+        """True when it has ended by the deadline and before it is disturbed."""
+        while not self.ended and not disturbed() and time.monotonic() < deadline:
+            until = deadline if self.end_by is None else min(deadline, self.end_by)
             for channel, message in self.kernel.wait(until):
                 if message is None:
                     raise Died
@@ -537,13 +543,17 @@ class Cell:
     def take(self, channel, message):
         if message["msg_type"] == "status":
             self.idle = message["content"]["execution_state"] == "idle"
+            if self.idle:
+                self.end_by = time.monotonic() + REPLY_SECONDS
+        elif message["msg_type"] == "execute_input":
+            self.begun = True
         elif channel is self.kernel.iopub:
             if self.live and message["msg_type"] == "stream":
                 send({"id": self.live, "live": message["content"]["text"]})
             self.output.take(message)
         elif message["msg_type"] == "execute_reply":
             self.replied = True
-            self.idle_by = time.monotonic() + IDLE_SECONDS
+            self.end_by = time.monotonic() + IDLE_SECONDS
             self.reply = message["content"]
             self.output.take_reply(self.reply)
             if self.reply.get("status") == "aborted":
@@ -551,8 +561,8 @@ class Cell:
 
     @property
     def failed(self):
-        """It raised something, or was not run."""
-        return self.reply.get("status") in ("error", "aborted")
+        """It raised something, was not run, or has not told."""
+        return self.reply.get("status") != "ok"
 
     @property
     def exits(self):
@@ -565,6 +575,17 @@ class Bridge:
     def __init__(self, kernel):
         self.kernel = kernel
         self.cell = None
+        self.interrupted = self.given_up = False  # the request at hand
+        signal.signal(signal.SIGURG, self.note_interrupt)
+        signal.signal(signal.SIGWINCH, self.note_given_up)
+
+    def note_interrupt(self, *_):
+        self.interrupted = True
+
+    def note_given_up(self, *_):
+        """Further ones are of no effect: they would hit what the cell does to clean up."""
+        if not self.given_up:
+            self.given_up = self.interrupted = True
 
     def read(self):
         requests = self.kernel.requests
@@ -579,14 +600,23 @@ class Bridge:
 
     def run(self, request):
         """Carries it out by its deadline; the answer."""
+        self.interrupted = self.given_up = False
         deadline = time.monotonic() + request["timeout"]
         warnings = []
         done = self.set_up(request, deadline, warnings)
-        if done:
-            self.cell = Cell(self.kernel, request["code"])
-            self.cell.live = request["id"] if request.get("live") else None
-            done = self.cell.wait(deadline)
+        if done and self.interrupted:
+            return {
+                "id": request["id"],
+                "end": "done",
+                "text": "[The cell was not run: it was interrupted.]",
+                "failed": True,
+                "warnings": warnings,
+                "stopped": True,
+            }
+        done = done and self.run_code(request, deadline)
         output = self.cell.output
+        if done and not self.cell.replied:
+            output.note("[The cell was interrupted.]\n")
         text = output.text or (NO_OUTPUT if done else "")
         return {
             "id": request["id"],
@@ -597,6 +627,20 @@ class Bridge:
             "warnings": warnings,
             "stopped": (done or self.stop()) and not self.cell.exits,
         }
+
+    def run_code(self, request, deadline):
+        """True when it has ended by the deadline.  It is not interrupted before it has begun: the
+        kernel would not notice."""
+        self.cell = Cell(self.kernel, request["code"])
+        self.cell.live = request["id"] if request.get("live") else None
+        while not self.cell.wait(deadline, lambda: self.interrupted and self.cell.begun):
+            if time.monotonic() >= deadline:
+                return False
+            self.interrupted = False
+            self.kernel.interrupt()
+            if self.given_up:
+                self.await_end()
+        return True
 
     def set_up(self, request, deadline, warnings):
         """What the cell relies on: directory, variables, names.  False when time is up."""
@@ -618,6 +662,12 @@ class Bridge:
                 reply = self.cell.reply
                 warnings.append("%s: %s: %s" % (name, reply.get("ename"), reply.get("evalue")))
         return True
+
+    def await_end(self):
+        """Of a cell that was interrupted for good."""
+        if not self.cell.wait(time.monotonic() + GRACE_SECONDS):
+            self.kernel.how = STUBBORN
+            raise Died
 
     def stop(self):
         self.kernel.interrupt()
@@ -642,9 +692,7 @@ class Bridge:
         if self.cell.exits:
             self.leave()
         if not answer["stopped"]:
-            if not self.cell.wait(time.monotonic() + GRACE_SECONDS):
-                self.kernel.how = "did not stop when its cell was interrupted, and was killed"
-                raise Died
+            self.await_end()
             send({"id": request["id"], "stopped": True})
 
     def leave(self):

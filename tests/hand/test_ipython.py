@@ -228,28 +228,6 @@ def test_a_cell_is_followed_while_it_runs(hand, tmp_path):
     assert hand.client.get(f"/v1/cells/{'x' * 65}/output").status == 422
 
 
-def test_a_cell_that_is_given_up(hand, tmp_path):
-    """One that runs is interrupted, one that waits for it is not run; the kernel goes on."""
-    begun, never = tmp_path / "begun", tmp_path / "never"
-    runs, waits = uuid.uuid4().hex, uuid.uuid4().hex
-
-    def run(code, id):
-        action = {"action": "run_ipython", "args": {"code": code, "include_extra": False}, "timeout": 60}
-        return hand.client.post("/execute_action", {"action": action}, {"X-Request-Id": id}, timeout=70).json
-
-    with ThreadPoolExecutor() as pool:
-        first = pool.submit(run, f"x = 7; open({str(begun)!r}, 'w').close()\nimport threading; threading.Event().wait(50)", runs)
-        wait_until(begun.exists, 30, "the first cell runs")
-        second = pool.submit(run, f"open({str(never)!r}, 'w').close()", waits)
-        wait_until(lambda: hand.client.request("DELETE", f"/v1/cells/{waits}").status == 204, 30, "the second one waited")
-        assert "was given up" in second.result()["content"] and not never.exists()
-        assert not first.done()
-        assert hand.client.request("DELETE", f"/v1/cells/{runs}").status == 204
-        assert "KeyboardInterrupt" in first.result()["content"]
-        assert run("print(x)", uuid.uuid4().hex)["content"] == "7"
-    assert hand.client.request("DELETE", f"/v1/cells/{runs}").status == 404
-
-
 def test_of_a_cell_that_nobody_follows_nothing_is_kept(hand):
     id = uuid.uuid4().hex
     action = {"action": "run_ipython", "args": {"code": "print(1)"}, "timeout": 60}

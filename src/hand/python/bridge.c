@@ -51,10 +51,15 @@ void bridge_free(struct bridge *b)
 }
 
 /* Not to the kernel itself: which process that is, only the bridge knows for certain, and what the
- * bridge says is the agent's word.  One that does not expect this signal yet ignores it. */
+ * bridge says is the agent's word.  One that does not expect these signals yet ignores them. */
 void bridge_interrupt(struct bridge *b)
 {
     tn_helper_signal(b->helper, SIGURG, NULL);
+}
+
+void bridge_give_up(struct bridge *b)
+{
+    tn_helper_signal(b->helper, SIGWINCH, NULL);
 }
 
 struct tn_helper *bridge_helper(struct bridge *b)

@@ -26,8 +26,12 @@ int bridge_receive(struct bridge *b, int64_t deadline, struct tn_json **message,
 /* Further lines are wanted from it: it may say some without being asked. */
 void bridge_expect(struct bridge *b);
 
-/* The cell that runs, if one does, and the programs it started get a SIGINT. */
+/* The cell that runs, if one does, and the programs it started get a SIGINT.  One whose kernel is
+ * being set up is not run. */
 void bridge_interrupt(struct bridge *b);
+/* The same, once, however often it is called for a request; and a cell that goes on for seconds
+ * costs the kernel. */
+void bridge_give_up(struct bridge *b);
 
 struct tn_helper *bridge_helper(struct bridge *b);
 

@@ -149,6 +149,8 @@ static void put_end(const struct kernel_result *r, double timeout, struct tn_buf
     if (r->end == KERNEL_DIED)
         put_note(content, "The kernel ", r->why,
                  ". Its variables are lost; the next cell starts a new one.");
+    if (r->end == KERNEL_GIVEN_UP)
+        put_note(content, "The cell was not run: it was given up.", "", "");
     if (r->end == KERNEL_TIMEOUT) {
         put_note(content, "Execution timed out (", seconds, " seconds).");
         if (r->why)
@@ -394,7 +396,7 @@ static void delete_cell(struct tn_http_exchange *x, void *ctx)
     if (!found)
         tn_http_reply_detail(x, 404, "no such cell runs or waits");
     else if (tn_now() >= deadline)
-        tn_http_reply_detail(x, 504, "the cell was interrupted and goes on all the same");
+        tn_http_reply_detail(x, 504, "the cell has not ended yet: its kernel is starting");
     else
         tn_http_reply(x, 204, NULL, NULL, 0);
 }

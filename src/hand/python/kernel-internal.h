@@ -5,10 +5,14 @@
 #include "hand/python/bridge.h"
 #include "hand/python/kernel.h"
 
+/* With the lock. */
 struct kernel_turn {
     struct kernel_turn *next;
     const char *request; /* of its cell, or NULL */
     bool given_up;
+    bool sent;          /* to the bridge, or about to be */
+    bool first;         /* of its kernel, which is set up before it */
+    int64_t owed_until; /* when a bridge that was told must have ended it; 0: it was not told */
 };
 
 /* Whoever has the turn may use all of it; to let others see what is below `lock`, it is changed

@@ -68,7 +68,9 @@ const char *kernel_name(const struct kernel *k)
 
 /* --- turns ---------------------------------------------------------------------------------- */
 
-static bool take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline)
+enum turn { TURN_MINE, TURN_GIVEN_UP, TURN_LATE };
+
+static enum turn take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
     struct kernel_turn **end = &k->turns;
@@ -81,9 +83,9 @@ static bool take_turn(struct kernel *k, struct kernel_turn *me, int64_t deadline
         if (pthread_cond_timedwait(&k->changed, &k->lock, &until) == ETIMEDOUT)
             break;
     }
-    bool mine = k->turns == me && !me->given_up;
+    enum turn turn = me->given_up ? TURN_GIVEN_UP : k->turns == me ? TURN_MINE : TURN_LATE;
     pthread_mutex_unlock(&k->lock);
-    return mine;
+    return turn;
 }
 
 static void leave_turn(struct kernel *k, struct kernel_turn *me)
@@ -243,13 +245,18 @@ static void done(struct kernel *k, struct kernel_result *r, bool stopped)
     k->backoff = (struct tn_backoff){0};
 }
 
-static void run_cell(struct kernel *k, const struct kernel_cell *cell, int64_t deadline,
-                     struct kernel_result *r)
+static void run_cell(struct kernel *k, struct kernel_turn *me, const struct kernel_cell *cell,
+                     int64_t deadline, struct kernel_result *r)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(REQUEST_MAX);
+    bool first = k->fresh;
     struct tn_error err;
 
     put_request(k, cell, r->cwd, deadline, &line);
+    pthread_mutex_lock(&k->lock);
+    me->sent = true;
+    me->first = first;
+    pthread_mutex_unlock(&k->lock);
     if (bridge_send(k->bridge, &line, deadline, &err) < 0) {
         die(k, err.text, r); /* half a line may have been sent */
         return;
@@ -272,22 +279,27 @@ static void run_cell(struct kernel *k, const struct kernel_cell *cell, int64_t d
 }
 
 /* With the turn. */
-static void run_in_turn(struct kernel *k, const struct kernel_cell *cell, int64_t deadline,
-                        struct kernel_result *r)
+static void run_in_turn(struct kernel *k, struct kernel_turn *me, const struct kernel_cell *cell,
+                        int64_t deadline, struct kernel_result *r)
 {
     struct tn_error err = {0};
 
     if (kernel_ensure(k, deadline, &err) < 0) {
         r->end = err.code == TN_E_TIMEOUT ? KERNEL_TIMEOUT : KERNEL_FAILED;
         r->why = tn_strdup(err.text);
-    } else {
-        r->lost = TN_TAKE_PTR(k->lost);
-        r->interpreter = tn_strdup(k->interpreter);
-        pthread_mutex_lock(&k->lock);
-        k->cells++;
-        pthread_mutex_unlock(&k->lock);
-        run_cell(k, cell, deadline, r);
+        return;
     }
+    pthread_mutex_lock(&k->lock);
+    bool given_up = me->given_up; /* while the kernel was starting */
+    k->cells += !given_up;
+    pthread_mutex_unlock(&k->lock);
+    if (given_up) {
+        r->end = KERNEL_GIVEN_UP;
+        return;
+    }
+    r->lost = TN_TAKE_PTR(k->lost);
+    r->interpreter = tn_strdup(k->interpreter);
+    run_cell(k, me, cell, deadline, r);
 }
 
 void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_result *r)
@@ -303,11 +315,17 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
         r->why = tn_strdup("the cell is too long: write it to a file and run that");
         return;
     }
-    if (take_turn(k, &me, deadline))
-        run_in_turn(k, cell, deadline, r);
-    else
-        r->why = tn_strdup(me.given_up ? "The cell was not run: it was given up"
-                                       : "The cell was not run: others are still running");
+    switch (take_turn(k, &me, deadline)) {
+    case TURN_MINE:
+        run_in_turn(k, &me, cell, deadline, r);
+        break;
+    case TURN_GIVEN_UP:
+        r->end = KERNEL_GIVEN_UP;
+        break;
+    case TURN_LATE:
+        r->why = tn_strdup("The cell was not run: others are still running");
+        break;
+    }
     leave_turn(k, &me);
 }
 
@@ -325,7 +343,7 @@ void kernel_result_done(struct kernel_result *r)
 int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err)
 {
     struct kernel_turn me = {0};
-    int r = take_turn(k, &me, deadline)
+    int r = take_turn(k, &me, deadline) == TURN_MINE
                 ? kernel_ensure(k, deadline, err)
                 : tn_fail(err, TN_E_TIMEOUT, "cells are still running in the kernel %s", k->name);
 
@@ -342,7 +360,7 @@ void kernel_stop(struct kernel *k)
     if (k->bridge) /* whoever waits for it hears of it */
         tn_helper_signal(bridge_helper(k->bridge), SIGKILL, NULL);
     pthread_mutex_unlock(&k->lock);
-    if (take_turn(k, &me, tn_deadline_in(2)) && k->bridge)
+    if (take_turn(k, &me, tn_deadline_in(2)) == TURN_MINE && k->bridge)
         kernel_lose(k, "was stopped");
     leave_turn(k, &me);
 }
@@ -365,7 +383,22 @@ static struct kernel_turn *turn_of(const struct kernel *k, const char *request)
     return t;
 }
 
-/* A signal that comes before the kernel has begun with the cell is lost: so it is sent again. */
+/* With the lock.  The bridge interrupts the cell once, and ends a kernel whose cell goes on all the
+ * same.  A bridge that does not is killed, unless it may still be setting up a new kernel: that has
+ * the time of the cell, for the next cell will need it. */
+static void end_turn(struct kernel *k, struct kernel_turn *t)
+{
+    if (!t->sent || !k->bridge)
+        return;
+    if (!t->owed_until)
+        t->owed_until = tn_deadline_in(OWED_SECONDS);
+    if (!t->first && tn_now() >= t->owed_until)
+        tn_helper_signal(bridge_helper(k->bridge), SIGKILL, NULL);
+    else
+        bridge_give_up(k->bridge);
+}
+
+/* A signal that comes before the bridge has read the request is lost: so it is sent again. */
 bool kernel_give_up(struct kernel *k, const char *request, int64_t deadline)
 {
     struct kernel_turn *t;
@@ -376,8 +409,7 @@ bool kernel_give_up(struct kernel *k, const char *request, int64_t deadline)
         int64_t again = tn_deadline_in(AGAIN_SECONDS);
         struct timespec until = tn_timespec(again < deadline ? again : deadline);
         found = t->given_up = true;
-        if (t == k->turns && k->bridge)
-            bridge_interrupt(k->bridge);
+        end_turn(k, t);
         pthread_cond_broadcast(&k->changed);
         while ((t = turn_of(k, request)) &&
                pthread_cond_timedwait(&k->changed, &k->lock, &until) == 0)

@@ -40,7 +40,8 @@ enum kernel_end {
     KERNEL_DONE,
     KERNEL_TIMEOUT,
     KERNEL_DIED,
-    KERNEL_FAILED, /* there is none */
+    KERNEL_GIVEN_UP, /* before it was sent */
+    KERNEL_FAILED,   /* there is none */
 };
 
 struct kernel_result {
@@ -59,10 +60,11 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
 int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err);
 /* Ends it, in the middle of a cell perhaps; the next cell starts another one. */
 void kernel_stop(struct kernel *k);
-/* A cell that runs gets a KeyboardInterrupt. */
+/* A cell that runs gets a KeyboardInterrupt; one whose kernel is being set up is not run. */
 void kernel_interrupt(struct kernel *k);
-/* The cell of that request is not run, or gets a KeyboardInterrupt, and its end is waited for.
- * False: there is none. */
+/* The cell of that request is not run, or gets one KeyboardInterrupt and, if it goes on, loses its
+ * kernel; its end is waited for, which takes as long as the start of its kernel.  False: there is
+ * none. */
 bool kernel_give_up(struct kernel *k, const char *request, int64_t deadline);
 
 struct kernel_state {
