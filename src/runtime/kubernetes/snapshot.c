@@ -188,6 +188,8 @@ int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
     *place = (struct tn_place){0};
     return !object || pods_get(p, "secrets", key, s->id, &secret, deadline, err) < 0 ||
                    pods_get(p, "pods", pod, s->id, &there, deadline, err) < 0 ||
+                   pod_check(p->host->config, s->spec, err) < 0 ||
+                   pods_check_class(p, s->spec, deadline, err) < 0 ||
                    pods_end_pod(p, s, secret, there, deadline, err) < 0 ||
                    end(p, s, "persistentvolumeclaims", "-pvc", deadline, err) < 0 ||
                    pods_create_from(p, s, object, NULL, place, deadline, err) < 0
