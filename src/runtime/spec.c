@@ -17,6 +17,20 @@ const char *const tn_networks[] = {
 
 const char *const tn_isolations[] = {"native", "gvisor", "kata", NULL};
 
+static size_t strength(const char *isolation)
+{
+    size_t i = 0;
+
+    while (isolation && tn_isolations[i] && strcmp(tn_isolations[i], isolation) != 0)
+        i++;
+    return i;
+}
+
+bool tn_isolation_weaker(const char *isolation, const char *than)
+{
+    return strength(isolation) < strength(than);
+}
+
 #define SPEC struct tn_spec
 #define OPTIONAL (TN_FIELD_NULLABLE | TN_FIELD_SPARSE)
 

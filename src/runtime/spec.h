@@ -20,9 +20,12 @@ enum tn_network {
 
 extern const char *const tn_networks[];
 
-/* Whose kernel it runs on: "native", this machine's, behind the backend's own walls; or "gvisor",
- * which runsc brings along, behind the same walls. */
+/* Whose kernel it runs on: "native", this machine's, behind the backend's own walls; "gvisor",
+ * which runsc brings along, behind the same walls; or "kata", that of a virtual machine.  Ends with
+ * NULL, the stronger after the weaker. */
 extern const char *const tn_isolations[];
+/* NULL is native. */
+bool tn_isolation_weaker(const char *isolation, const char *than);
 
 struct tn_spec {
     char *runtime;   /* name or alias of the backend; NULL: the configured one */

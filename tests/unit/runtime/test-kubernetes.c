@@ -527,8 +527,8 @@ static void test_what_a_class_gives(void **state)
                             cases[i].walls);
     want(w, "{\"isolation\":\"kata\"}");
     assert_string_equal(pod_class(&w->config, &w->spec), "kata");
-    set(w, "tendon.isolation", "gvisor");
-    assert_string_equal(pod_class(&w->config, &w->spec), "gvisor");
+    set(w, "tendon.isolation", "gvisor"); /* at least */
+    assert_string_equal(pod_class(&w->config, &w->spec), "kata");
 }
 
 /* Whatever the namespace admits. */
