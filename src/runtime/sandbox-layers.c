@@ -136,8 +136,8 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
         base.env = wish->env;
     if (id && wish->volumes.count)
         base.volumes = wish->volumes;
-    if (id && wish->network == TN_NETWORK_NONE)
-        tn_spec_close(&base);
+    if (id)
+        tn_spec_borrow_bounds(&base, wish);
     int failed = child_spec(&base, wish, &spec, err) ||
                  tn_sandbox_check_isolation(sb->rt, sb->backend, &spec, err) ||
                  tn_record_make(sb->backend, &spec, &record, err);

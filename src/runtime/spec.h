@@ -79,6 +79,12 @@ static inline void tn_spec_close(struct tn_spec *spec)
     spec->ask = false;
 }
 
+/* What bounds a sandbox (its isolation, its network with the rules, the limits of what it uses)
+ * becomes that of another spec, from which it is borrowed. */
+void tn_spec_borrow_bounds(struct tn_spec *spec, const struct tn_spec *from);
+/* The first of these members that differs, or NULL. */
+const char *tn_spec_bounds_differ(const struct tn_spec *a, const struct tn_spec *b);
+
 /* "64k", "512m", "2g", "1t" (powers of 1024; a trailing b or ib is ignored) or plain bytes. */
 int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err);
 
