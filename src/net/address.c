@@ -5,64 +5,85 @@
 
 #include "base/guard.h"
 
+/* clang-format off */
 static const struct {
-    uint32_t net;
+    uint8_t net[4];
     int bits;
     enum tn_address_kind kind;
 } nets[] = {
-    {0x00000000, 8, TN_ADDRESS_NOBODYS},  /* this host, which is this machine when connected to */
-    {0x0a000000, 8, TN_ADDRESS_PRIVATE},  /* 10.0.0.0 */
-    {0x64400000, 10, TN_ADDRESS_PRIVATE}, /* 100.64.0.0, of carriers */
-    {0x7f000000, 8, TN_ADDRESS_LOOPBACK}, /* 127.0.0.0 */
-    {0xa83f8110, 32, TN_ADDRESS_NOBODYS}, /* 168.63.129.16, a cloud's service of its machines */
-    {0xa9fe0000, 16, TN_ADDRESS_NOBODYS}, /* 169.254.0.0, link-local */
-    {0xac100000, 12, TN_ADDRESS_PRIVATE}, /* 172.16.0.0 */
-    {0xc0000000, 24, TN_ADDRESS_PRIVATE}, /* 192.0.0.0 */
-    {0xc0a80000, 16, TN_ADDRESS_PRIVATE}, /* 192.168.0.0 */
-    {0xc6120000, 15, TN_ADDRESS_PRIVATE}, /* 198.18.0.0, for measuring */
-    {0xe0000000, 3, TN_ADDRESS_NOBODYS},  /* multicast, and what is beyond */
+    {{0}, 8, TN_ADDRESS_NOBODYS}, /* this host, which is this machine when connected to */
+    {{10}, 8, TN_ADDRESS_PRIVATE},
+    {{100, 64}, 10, TN_ADDRESS_PRIVATE}, /* of carriers */
+    {{127}, 8, TN_ADDRESS_LOOPBACK},
+    {{168, 63, 129, 16}, 32, TN_ADDRESS_NOBODYS}, /* a cloud's service of its machines */
+    {{169, 254}, 16, TN_ADDRESS_NOBODYS}, /* link-local */
+    {{172, 16}, 12, TN_ADDRESS_PRIVATE},
+    {{192, 0, 0}, 24, TN_ADDRESS_PRIVATE},
+    {{192, 168}, 16, TN_ADDRESS_PRIVATE},
+    {{198, 18}, 15, TN_ADDRESS_PRIVATE}, /* for measuring */
+    {{224}, 3, TN_ADDRESS_NOBODYS}, /* multicast, and what is beyond */
 };
 
-static enum tn_address_kind kind_of_v4(const uint8_t *bytes)
-{
-    uint32_t address =
-        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+/* The first row counts. */
+static const struct {
+    uint8_t net[16];
+    int bits;
+    enum tn_address_kind kind;
+    bool wraps; /* that of the address of IPv4 that follows these bits */
+} nets6[] = {
+    {{[15] = 1}, 128, .kind = TN_ADDRESS_LOOPBACK},
+    {{0}, 120, .kind = TN_ADDRESS_NOBODYS},
+    {{[10] = 0xff, [11] = 0xff}, 96, .wraps = true}, /* mapped */
+    {{0}, 96, .wraps = true},
+    {{0x00, 0x64, 0xff, 0x9b}, 96, .wraps = true}, /* NAT64 */
+    {{0x20, 0x02}, 16, .wraps = true}, /* 6to4 */
+    {{0xff}, 8, .kind = TN_ADDRESS_NOBODYS},
+    {{0xfe, 0x80}, 10, .kind = TN_ADDRESS_NOBODYS},
+    /* A NAT64 of a network: what follows is its own affair.  Teredo: a house behind a relay. */
+    {{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48, .kind = TN_ADDRESS_PRIVATE},
+    {{0x20, 0x01, 0x00, 0x00}, 32, .kind = TN_ADDRESS_PRIVATE},
+    {{0xfc}, 7, .kind = TN_ADDRESS_PRIVATE},
+    {{0xfe, 0xc0}, 10, .kind = TN_ADDRESS_PRIVATE},
+};
+/* clang-format on */
 
+/* Whether the first bits are the same. */
+static bool begins_with(const uint8_t *a, const uint8_t *net, int bits)
+{
+    int whole = bits / 8, rest = bits % 8;
+
+    return memcmp(a, net, (size_t)whole) == 0 &&
+           (rest == 0 || (a[whole] ^ net[whole]) >> (8 - rest) == 0);
+}
+
+static enum tn_address_kind kind_of_v4(const uint8_t *a, int bits)
+{
     for (size_t i = 0; i < TN_COUNT(nets); i++)
-        if ((address ^ nets[i].net) >> (32 - nets[i].bits) == 0)
+        if (bits >= nets[i].bits && begins_with(a, nets[i].net, nets[i].bits))
             return nets[i].kind;
     return TN_ADDRESS_PUBLIC;
 }
 
-static enum tn_address_kind kind_of_v6(const uint8_t a[16])
+static enum tn_address_kind kind_of_v6(const uint8_t *a, int bits)
 {
-    static const uint8_t zeros[15], nat64[12] = {0x00, 0x64, 0xff, 0x9b};
-    static const uint8_t own_nat64[6] = {0x00, 0x64, 0xff, 0x9b, 0x00, 0x01};
-    static const uint8_t teredo[4] = {0x20, 0x01, 0x00, 0x00};
-
-    if (memcmp(a, zeros, 15) == 0)
-        return a[15] == 1 ? TN_ADDRESS_LOOPBACK : TN_ADDRESS_NOBODYS;
-    if (memcmp(a, zeros, 10) == 0 && a[10] == 0xff && a[11] == 0xff)
-        return kind_of_v4(a + 12);
-    if (memcmp(a, zeros, 12) == 0 || memcmp(a, nat64, 12) == 0)
-        return kind_of_v4(a + 12);
-    if (a[0] == 0x20 && a[1] == 0x02) /* 6to4 */
-        return kind_of_v4(a + 2);
-    if (a[0] == 0xff || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80))
-        return TN_ADDRESS_NOBODYS;
-    /* A NAT64 of a network: what follows is its own affair.  Teredo: a house behind a relay. */
-    if (memcmp(a, own_nat64, 6) == 0 || memcmp(a, teredo, 4) == 0)
-        return TN_ADDRESS_PRIVATE;
-    if ((a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0xc0) == 0xc0))
-        return TN_ADDRESS_PRIVATE;
+    for (size_t i = 0; i < TN_COUNT(nets6); i++) {
+        int known = nets6[i].bits;
+        if (bits >= known && begins_with(a, nets6[i].net, known))
+            return nets6[i].wraps ? kind_of_v4(a + known / 8, bits - known) : nets6[i].kind;
+    }
     return TN_ADDRESS_PUBLIC;
+}
+
+enum tn_address_kind tn_address_net_kind(const struct tn_address *net, int bits)
+{
+    return net->family == AF_INET    ? kind_of_v4(net->bytes, bits)
+           : net->family == AF_INET6 ? kind_of_v6(net->bytes, bits)
+                                     : TN_ADDRESS_NOBODYS;
 }
 
 enum tn_address_kind tn_address_kind(const struct tn_address *a)
 {
-    return a->family == AF_INET    ? kind_of_v4(a->bytes)
-           : a->family == AF_INET6 ? kind_of_v6(a->bytes)
-                                   : TN_ADDRESS_NOBODYS;
+    return tn_address_net_kind(a, a->family == AF_INET ? 32 : 128);
 }
 
 bool tn_address_net_is_mixed(const struct tn_address *net, int bits)
@@ -143,9 +164,5 @@ bool tn_address_same(const struct tn_address *a, const struct tn_address *b)
 
 bool tn_address_in(const struct tn_address *a, const struct tn_address *net, int bits)
 {
-    int whole = bits / 8, rest = bits % 8;
-
-    if (a->family != net->family || memcmp(a->bytes, net->bytes, (size_t)whole) != 0)
-        return false;
-    return rest == 0 || (a->bytes[whole] ^ net->bytes[whole]) >> (8 - rest) == 0;
+    return a->family == net->family && begins_with(a->bytes, net->bytes, bits);
 }

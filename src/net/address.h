@@ -37,9 +37,11 @@ bool tn_address_parse(const char *text, struct tn_address *a);
 socklen_t tn_address_to(const struct tn_address *a, uint16_t port, union tn_sockaddr *to);
 const char *tn_address_text(const struct tn_address *a, char out[TN_ADDRESS_TEXT]);
 
-/* By the table in address.c; what IPv6 wraps around IPv4 (mapped, NAT64, 6to4) is as near as that
+/* By the tables in address.c; what IPv6 wraps around IPv4 (mapped, NAT64, 6to4) is as near as that
  * one. */
 enum tn_address_kind tn_address_kind(const struct tn_address *a);
+/* That of a net all of which is of one row there; of any other, which may reach farther, public. */
+enum tn_address_kind tn_address_net_kind(const struct tn_address *net, int bits);
 bool tn_address_same(const struct tn_address *a, const struct tn_address *b);
 /* Whether the first bits are the same. */
 bool tn_address_in(const struct tn_address *a, const struct tn_address *net, int bits);

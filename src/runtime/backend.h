@@ -274,7 +274,9 @@ struct tn_backend {
     /* Back to the snapshot's files; processes end and the hand starts anew. */
     int (*rollback)(void *engine, const struct tn_subject *subject, const char *name,
                     struct tn_place *place, int64_t deadline, struct tn_error *err);
-    /* child begins with the files of subject (name NULL: as they are now; else of the snapshot). */
+    /* child begins with the files of subject (name NULL: as they are now; else of the snapshot), and
+     * is what its own spec says, whose bounds (tn_spec_borrow_bounds) may be others: TN_E_UNSUPPORTED
+     * where they cannot be. */
     int (*fork)(void *engine, const struct tn_subject *subject, const char *name,
                 const struct tn_subject *child, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);

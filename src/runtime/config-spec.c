@@ -101,14 +101,16 @@ static void add_volumes(const struct tn_config *c, struct tn_spec *spec)
 
 const char *tn_config_isolation(const struct tn_config *c, const struct tn_spec *spec)
 {
-    bool said = spec->isolation && strcmp(c->tendon.isolation, "native") == 0;
+    const char *demanded = c->tendon.isolation;
 
-    return said ? spec->isolation : c->tendon.isolation;
+    return tn_isolation_weaker(demanded, spec->isolation) ? spec->isolation : demanded;
 }
 
+/* Also where kata is wanted as well: who cannot give that must not begin with neither. */
 bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec)
 {
-    return strcmp(tn_config_isolation(c, spec), "gvisor") == 0;
+    return (spec->isolation && strcmp(spec->isolation, "gvisor") == 0) ||
+           strcmp(c->tendon.isolation, "gvisor") == 0;
 }
 
 bool tn_config_network_is_said(const struct tn_config *c, int said)

@@ -31,7 +31,7 @@ static const struct tn_field tendon_rows[] = {
            .help = "warm sandboxes that tendon new has wait for the next one of the same kind"),
     TN_STRING("isolation", TENDON, isolation, .fallback = "native", .env = "TENDON_ISOLATION",
               .words = tn_isolations,
-              .help = "gvisor, kata: no sandbox without it, whatever its spec says"),
+              .help = "gvisor, kata: no sandbox with less, whatever its spec says"),
     TN_STRING("log_level", TENDON, log_level, .fallback = "info", .env = "TENDON_LOG",
               .words = levels, .help = "what is logged at least"),
 };

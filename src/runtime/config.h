@@ -313,7 +313,8 @@ typedef int (*tn_config_pool_fn)(const char *name, const struct tn_config_pool *
 int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
                     struct tn_error *err);
 
-/* Its walls, of tn_isolations: what the configuration demands of all, else what it says. */
+/* Its walls, of tn_isolations: what the configuration demands of all, or what it says where that is
+ * stronger. */
 const char *tn_config_isolation(const struct tn_config *c, const struct tn_spec *spec);
 /* Whether it has to run on gVisor: it says so, or the configuration demands it of all. */
 bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec);

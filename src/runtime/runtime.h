@@ -57,6 +57,14 @@ struct tn_sandbox {
 int tn_runtime_engine(struct tn_runtime *rt, const char *name, const struct tn_backend **backend,
                       void **engine, struct tn_error *err);
 
+/* Whether that backend can give the walls that the spec or the configuration of today demands:
+ * TN_E_UNSUPPORTED.  Before each start: the configuration may have changed since the last one. */
+int tn_sandbox_check_walls(const struct tn_runtime *rt, const struct tn_backend *backend,
+                           const struct tn_spec *spec, struct tn_error *err);
+/* The same for one that is to be made, which must not ask for less: TN_E_DENIED. */
+int tn_sandbox_check_isolation(const struct tn_runtime *rt, const struct tn_backend *backend,
+                               const struct tn_spec *spec, struct tn_error *err);
+
 /* Such a sandbox is about to be created: its backend may prepare what takes time. */
 void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec);
 

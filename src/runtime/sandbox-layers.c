@@ -87,6 +87,8 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
     lock = tn_sandbox_hold(sb, deadline, err);
     if (lock < 0)
         return -1;
+    if (tn_sandbox_check_walls(sb->rt, sb->backend, &sb->spec, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
     struct tn_subject subject = tn_sandbox_subject(sb);
     tn_hand_client_free(sb->client);
     sb->client = NULL;
@@ -142,10 +144,11 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
         base.env = wish->env;
     if (id && wish->volumes.count)
         base.volumes = wish->volumes;
-    if (id && wish->network == TN_NETWORK_NONE)
-        tn_spec_close(&base);
-    int failed =
-        child_spec(&base, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
+    if (id)
+        tn_spec_borrow_bounds(&base, wish);
+    int failed = child_spec(&base, wish, &spec, err) ||
+                 tn_sandbox_check_isolation(sb->rt, sb->backend, &spec, err) ||
+                 tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);
     if (failed)
         return NULL;

@@ -464,23 +464,28 @@ void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec)
         backend->expect(engine);
 }
 
-static int check_isolation(const struct tn_config *config, const struct tn_backend *backend,
+int tn_sandbox_check_walls(const struct tn_runtime *rt, const struct tn_backend *backend,
                            const struct tn_spec *spec, struct tn_error *err)
 {
-    const char *wanted = tn_config_isolation(config, spec);
+    const char *wanted = tn_config_isolation(rt->host.config, spec);
     bool kata = strcmp(wanted, "kata") == 0;
 
-    if (strcmp(wanted, "native") == 0)
+    if (strcmp(wanted, "native") == 0 || backend->abilities & (kata ? TN_CAN_KATA : TN_CAN_GVISOR))
         return 0;
-    if (spec->isolation && strcmp(spec->isolation, wanted) != 0)
+    return tn_fail(err, TN_E_UNSUPPORTED, "isolation %s: %s cannot give it; %s can", wanted,
+                   backend->name, kata ? "kubernetes" : "jail, docker, podman and kubernetes");
+}
+
+int tn_sandbox_check_isolation(const struct tn_runtime *rt, const struct tn_backend *backend,
+                               const struct tn_spec *spec, struct tn_error *err)
+{
+    const char *demanded = rt->host.config->tendon.isolation;
+
+    if (spec->isolation && tn_isolation_weaker(spec->isolation, demanded))
         return tn_fail(err, TN_E_DENIED,
                        "isolation %s: the configuration demands %s (tendon.isolation)",
-                       spec->isolation, wanted);
-    return backend->abilities & (kata ? TN_CAN_KATA : TN_CAN_GVISOR)
-               ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED, "isolation %s: %s cannot give it; %s can", wanted,
-                         backend->name,
-                         kata ? "kubernetes" : "jail, docker, podman and kubernetes");
+                       spec->isolation, demanded);
+    return tn_sandbox_check_walls(rt, backend, spec, err);
 }
 
 static int check_secrets(const struct tn_backend *backend, const struct tn_spec *spec,
@@ -499,7 +504,7 @@ int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct t
         tn_spec_check(spec, err) ? NULL
                                  : tn_backend_find(rt->host.config, runtime_name(rt, spec), err);
 
-    if (!backend || check_isolation(rt->host.config, backend, spec, err) ||
+    if (!backend || tn_sandbox_check_isolation(rt, backend, spec, err) ||
         check_secrets(backend, spec, err))
         return -1;
     if (backend->check && backend->check(&rt->host, spec, err))
@@ -658,6 +663,22 @@ static bool turns(enum tn_status from, enum tn_goal goal)
     return goal != TN_GOAL_PAUSED && !rests;
 }
 
+/* Whether it may be driven to running: what runs, or is only paused, goes on with the walls that it
+ * has; what would start needs those that are demanded today. */
+static int may_run(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autoplace struct tn_place now = {0};
+    struct tn_error why = {0};
+
+    if (!tn_sandbox_check_walls(sb->rt, sb->backend, &sb->spec, &why))
+        return 0;
+    if (sb->backend->inspect(sb->engine, &subject, &now, deadline, NULL) == 0 &&
+        (now.status == TN_STATUS_RUNNING || now.status == TN_STATUS_PAUSED))
+        return 0;
+    return tn_fail(err, why.code, "sandbox %s: %s", sb->record.id, why.text);
+}
+
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
                      struct tn_error *err)
 {
@@ -687,11 +708,11 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
             *err = why;
         return -1;
     }
-    if (take(sb, deadline, err))
+    bool start = goal == TN_GOAL_RUNNING, turn = turns(sb->record.status, goal);
+    if (take(sb, deadline, err) || (start && may_run(sb, deadline, err)))
         return -1;
 
     struct tn_subject subject = tn_sandbox_subject(sb);
-    bool start = goal == TN_GOAL_RUNNING, turn = turns(sb->record.status, goal);
     if (turn && start)
         tell(sb, TN_RUNTIME_STARTING_RUNTIME);
     if (sb->backend->drive(sb->engine, &subject, goal, &place, deadline, err))

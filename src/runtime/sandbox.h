@@ -229,8 +229,9 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
 struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *spec, int64_t deadline,
                                    struct tn_error *err);
-/* The same under an id and a key of the caller's, with the variables and volumes of spec where it
- * has some, and without a network where spec has none. */
+/* The same under an id and a key of a service's, with the variables and volumes of spec where it
+ * has some, and with what bounds it (tn_spec_borrow_bounds) as spec has it in any case: who asks may
+ * have less than the parent. */
 struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
                                       const char *key, const struct tn_spec *spec, int64_t deadline,
                                       struct tn_error *err);

@@ -17,6 +17,20 @@ const char *const tn_networks[] = {
 
 const char *const tn_isolations[] = {"native", "gvisor", "kata", NULL};
 
+static size_t strength(const char *isolation)
+{
+    size_t i = 0;
+
+    while (isolation && tn_isolations[i] && strcmp(tn_isolations[i], isolation) != 0)
+        i++;
+    return i;
+}
+
+bool tn_isolation_weaker(const char *isolation, const char *than)
+{
+    return strength(isolation) < strength(than);
+}
+
 #define SPEC struct tn_spec
 #define OPTIONAL (TN_FIELD_NULLABLE | TN_FIELD_SPARSE)
 
@@ -269,6 +283,36 @@ int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error
         return 0;
     tn_spec_done(to);
     return -1;
+}
+
+void tn_spec_borrow_bounds(struct tn_spec *spec, const struct tn_spec *from)
+{
+    spec->isolation = from->isolation;
+    spec->network = from->network;
+    spec->allow = from->allow;
+    spec->ask = from->ask;
+    spec->memory = from->memory;
+    spec->cpus = from->cpus;
+    spec->pids = from->pids;
+    spec->open_files = from->open_files;
+    spec->disk = from->disk;
+}
+
+const char *tn_spec_bounds_differ(const struct tn_spec *a, const struct tn_spec *b)
+{
+    struct tn_spec bounded = *a; /* differs from it in what bounds alone */
+
+    tn_spec_borrow_bounds(&bounded, b);
+    for (size_t i = 0; i < tn_spec_fields.count; i++) {
+        const struct tn_field *row = &tn_spec_fields.rows[i];
+        tn_autobuf struct tn_buf one = TN_BUF_INIT(SPEC_BYTES_MAX);
+        tn_autobuf struct tn_buf other = TN_BUF_INIT(SPEC_BYTES_MAX);
+        tn_field_put_text(row, a, &one);
+        tn_field_put_text(row, &bounded, &other);
+        if (strcmp(tn_buf_str(&one), tn_buf_str(&other)) != 0)
+            return row->name;
+    }
+    return !a->allow.items == !b->allow.items ? NULL : "allow";
 }
 
 struct members {

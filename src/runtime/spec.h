@@ -20,9 +20,12 @@ enum tn_network {
 
 extern const char *const tn_networks[];
 
-/* Whose kernel it runs on: "native", this machine's, behind the backend's own walls; or "gvisor",
- * which runsc brings along, behind the same walls. */
+/* Whose kernel it runs on: "native", this machine's, behind the backend's own walls; "gvisor",
+ * which runsc brings along, behind the same walls; or "kata", that of a virtual machine.  Ends with
+ * NULL, the stronger after the weaker. */
 extern const char *const tn_isolations[];
+/* NULL is native. */
+bool tn_isolation_weaker(const char *isolation, const char *than);
 
 struct tn_spec {
     char *runtime;   /* name or alias of the backend; NULL: the configured one */
@@ -75,6 +78,12 @@ static inline void tn_spec_close(struct tn_spec *spec)
     spec->allow = (struct tn_str_list){0};
     spec->ask = false;
 }
+
+/* What bounds a sandbox (its isolation, its network with the rules, the limits of what it uses)
+ * becomes that of another spec, from which it is borrowed. */
+void tn_spec_borrow_bounds(struct tn_spec *spec, const struct tn_spec *from);
+/* The first of these members that differs, or NULL. */
+const char *tn_spec_bounds_differ(const struct tn_spec *a, const struct tn_spec *b);
 
 /* "64k", "512m", "2g", "1t" (powers of 1024; a trailing b or ib is ignored) or plain bytes. */
 int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err);

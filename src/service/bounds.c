@@ -485,19 +485,22 @@ static void impose_network(const struct tn_service *s, const struct caller *who,
         spec->network = most;
 }
 
-/* NULL: none is demanded. */
-static const char *demand_of(const struct tn_spec *base)
+/* The stronger of what the key and what the operator demands; NULL: neither demands any. */
+static const char *demand_of(const struct key_limits *key, const struct tn_spec *base)
 {
-    return base->isolation && strcmp(base->isolation, "native") != 0 ? base->isolation : NULL;
+    const char *keys = key->gvisor ? "gvisor" : NULL;
+    const char *demanded = tn_isolation_weaker(base->isolation, keys) ? keys : base->isolation;
+
+    return tn_isolation_weaker(NULL, demanded) ? demanded : NULL;
 }
 
 /* A tenant may have stronger walls than the operator thought of, and no weaker ones. */
 static int check_isolation(const struct key_limits *key, const struct tn_spec *base,
                            const struct tn_spec *spec, struct tn_error *err)
 {
-    const char *demanded = key->gvisor ? "gvisor" : demand_of(base);
+    const char *demanded = demand_of(key, base);
 
-    if (!demanded || (spec->isolation && strcmp(spec->isolation, demanded) == 0))
+    if (!tn_isolation_weaker(spec->isolation, demanded))
         return 0;
     return tn_fail(err, TN_E_DENIED,
                    "isolation: the configuration, the template or the key demands %s; less "
@@ -754,11 +757,12 @@ int bounds_build(struct tn_service *s, const struct caller *who, struct bound_bu
     const char *runtime = NULL;
 
     int failed = base_of(s, NULL, &base, err) || !(runtime = runtime_of(s, &base, err));
-    if (!failed && (who->limits.gvisor || (!admin && demand_of(&base))))
+    const char *demanded = failed ? NULL : demand_of(&who->limits, &base);
+    if (demanded && (who->limits.gvisor || !admin))
         failed = tn_fail(err, TN_E_DENIED,
                          "isolation: the configuration or the key demands %s, which the steps of a "
                          "build do not have",
-                         who->limits.gvisor ? "gvisor" : demand_of(&base));
+                         demanded);
     struct tn_spec spec = base; /* borrows all but its memory */
     spec.memory = tn_strdup_or_null(base.memory);
     failed = failed || (!admin && settle_limits(s, &base, 1, &spec, err)) ||

@@ -383,13 +383,19 @@ static int can_fork(struct box *b, const char *snapshot, struct tn_error *err)
 static struct box *fork_box(struct box *b, const struct caller *who, const char *snapshot,
                             const struct box_wish *wish, struct tn_error *err)
 {
+    tn_autosandbox struct tn_sandbox *parent = box_attach(b, err);
     struct box_wish inherited = *wish;
-    struct box *child = box_new(b->s);
+    struct tn_str_list rules;
 
+    if (!parent || box_hand_on_rules(b, who, tn_sandbox_spec(parent), &rules, err))
+        return NULL;
+
+    struct box *child = box_new(b->s);
     autoview struct box_view v;
 
     box_look(b, &v);
     inherited.spec = v.spec; /* borrowed, with what is its own */
+    inherited.spec.allow = rules;
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;
     inherited.template = b->template;
@@ -401,7 +407,9 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
         inherited.spec.volumes = wish->spec.volumes;
     if (wish->closed)
         tn_spec_close(&inherited.spec);
-    if (fill_in(child, who, &inherited, bounds_fork, err)) {
+    int failed = fill_in(child, who, &inherited, bounds_fork, err);
+    free(rules.items);
+    if (failed) {
         box_release(child);
         return NULL;
     }

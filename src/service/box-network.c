@@ -27,17 +27,27 @@ static int leave_out(const struct tn_db_row *row, void *ctx)
     return 0;
 }
 
+/* The caller frees the items. */
+static void list_rules(const struct tn_spec *spec, struct tn_str_list *out)
+{
+    *out = (struct tn_str_list){.count = spec->allow.count};
+    if (!spec->allow.items)
+        return;
+    out->items = tn_calloc(out->count + 1, sizeof *out->items);
+    memcpy(out->items, spec->allow.items, out->count * sizeof *out->items);
+}
+
 /* The rules of that spec that its maker must be allowed; the caller frees the items. */
 static int own_rules(const struct box *b, const struct tn_spec *spec, struct tn_str_list *out,
                      struct tn_error *err)
 {
-    *out = (struct tn_str_list){.count = spec->allow.count};
-    if (!spec->allow.items)
+    list_rules(spec, out);
+    if (!out->items)
         return 0;
-    out->items = tn_calloc(out->count + 1, sizeof *out->items);
-    memcpy(out->items, spec->allow.items, out->count * sizeof *out->items);
     int found = tn_db_each(b->s->db, leave_out, out, err,
                            "SELECT rule FROM box_grant WHERE box = ?", "t", b->names.id);
+    if (found < 0)
+        free(TN_TAKE_PTR(out->items));
     return found < 0 ? -1 : 0;
 }
 
@@ -52,6 +62,15 @@ int box_may_start(struct box *b, struct tn_error *err)
                  bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
     free(now.allow.items);
     return failed ? -1 : 0;
+}
+
+int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_spec *spec,
+                      struct tn_str_list *out, struct tn_error *err)
+{
+    if (!(who->scopes & SCOPE_ADMIN))
+        return own_rules(b, spec, out, err);
+    list_rules(spec, out);
+    return 0;
 }
 
 int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err)

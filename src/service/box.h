@@ -205,6 +205,11 @@ char *box_reason(struct box *b);
 /* Whether it may start once more with what it has of the machine: TN_E_DENIED.  What was allowed
  * once may have been taken away since. */
 int box_may_start(struct box *b, struct tn_error *err);
+/* The rules of spec, which is its sandbox's as it is now, for a fork by that caller: what an
+ * administrator gave to it beyond its maker's bounds, only an administrator hands on.  The strings
+ * are those of spec; the caller frees the items. */
+int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_spec *spec,
+                      struct tn_str_list *out, struct tn_error *err);
 /* Other rules for the gate of its network (tn_sandbox_change_rules).  Those that a caller without
  * the scope admin wants, and all that it has of its own, must be within the bounds of its maker:
  * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */

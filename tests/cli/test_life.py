@@ -310,6 +310,25 @@ def test_snapshot_rollback_fork(jailed):
     assert re.fullmatch(r"\d{8}-\d{6}\n", jailed.ok("snapshot", "web"))
 
 
+def test_walls_that_are_demanded_later(jailed):
+    """What cannot have them does not start any more, whichever way; what runs goes on."""
+    kata, gvisor = ({"TENDON_ISOLATION": word} for word in ("kata", "gvisor"))
+    jailed.ok("new", "--name", "web", "--isolation", "native")
+    jailed.ok("snapshot", "web", "first")
+    assert "the configuration demands gvisor" in jailed.fails(77, "fork", "--name", "child", "web", env=gvisor)
+    assert jailed.ok("exec", "web", "echo on", env=kata) == "on\n"
+    jailed.ok("pause", "web", env=kata)
+    jailed.ok("resume", "web", env=kata)
+    refused = "isolation kata: jail cannot give it"
+    assert refused in jailed.fails(69, "rollback", "web", "first", env=kata)
+    jailed.ok("stop", "web", env=kata)
+    assert refused in jailed.fails(69, "resume", "web", env=kata)
+    assert jailed("resume", "web").returncode == 0
+    jailed.ok("new", "--name", "walled")
+    assert refused in jailed.fails(69, "fork", "--name", "child", "walled", env=kata)
+    assert names(jailed) == ["web", "walled"]
+
+
 def test_a_backend_without_snapshots_says_so(tendon):
     tendon.ok("new", "--name", "web")
     assert "snapshot" in tendon.fails(69, "snapshot", "web")

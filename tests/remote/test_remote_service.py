@@ -51,6 +51,16 @@ def test_snapshot_rollback_and_fork(world, driver):
     assert set(driver("list")["ids"]) >= {box.id, child.id}
 
 
+def test_a_fork_that_would_be_bounded_otherwise(world, driver):
+    """The service copies the parent's spec: what is to differ is refused, and not passed over."""
+    box = world.new(driver)
+    for name, value in (("memory", "64m"), ("network", "none"), ("isolation", "gvisor")):
+        child = world.new(driver, create=False, **{name: value})
+        with pytest.raises(Refusal) as refusal:
+            box("fork", name=None, child=child.id)
+        assert refusal.value.code == "unsupported" and f"{name}: a fork of a remote sandbox" in refusal.value.text
+
+
 def test_a_name_and_marks_that_people_of_the_service_see(world, driver, service):
     box = world.new(driver, name="somebodys")
     (shown,) = [b for b in service.client().get("/v1/sandboxes").ok().json["sandboxes"] if b["name"] == "somebodys"]

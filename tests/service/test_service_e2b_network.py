@@ -21,12 +21,12 @@ def test_lists_of_the_network_become_ours(alice):
             "allow",
             ["8.8.8.0/24:*", "*.example.com"],
         ),
-        ({"network": {"denyOut": ["10.0.0.0/8", "169.254.169.254", "172.16.0.0/16", "fd00::/8"]}}, "open", []),
+        ({"network": {"denyOut": ["10.0.0.0/8", "169.254.169.254", "172.16.0.0/16", "240.0.0.0/4", "fd00::/8"]}}, "open", []),
         ({"templateID": "reaching", "network": {"denyOut": ["10.0.0.0/8"]}}, "open", []),  # none of the template's
         ({"network": {"denyOut": ["10.0.0.0/8", "0.0.0.0/0"]}}, "none", None),
     ):
         answer = alice.post("/sandboxes", {"templateID": "base", **wish})
-        if answer.status == 403 or (answer.status == 400 and network in ("allow", "open")):
+        if answer.status == 403 or (answer.status == 400 and network in ("allow", "open") and "denyOut" not in answer.json["message"]):
             continue  # the operator, or this machine, has no such network
         made = answer.ok(201).json
         spec = alice.get(at(made["sandboxID"])).ok().json["spec"]

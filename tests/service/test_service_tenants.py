@@ -36,6 +36,10 @@ memory = "0"
 plugins = []
 isolation = "gvisor"
 
+[template.virtual]
+plugins = []
+isolation = "kata"
+
 [template.marked]
 plugins = []
 labels = {"traefik.enable" = "false"}
@@ -626,7 +630,13 @@ def test_stronger_walls_are_demanded_and_never_lowered(service, alice):
     client = service.tenant("walled", "--gvisor")
     assert client.get("/v1/me").ok().json["limits"]["gvisor"] is True
     denied(client.post("/v1/sandboxes", {"isolation": "native"}), "gvisor", "key")
-    denied(client.post("/v1/sandboxes", {"isolation": "kata"}), "gvisor", "key")
+    # A virtual machine is more: by a template it stays that, whatever the key demands, and a jail is none.
+    for wish in ({"template": "virtual", "isolation": "gvisor"}, {"template": "virtual", "isolation": "native"}):
+        denied(client.post("/v1/sandboxes", wish), "demands kata")
+        denied(alice.post("/v1/sandboxes", wish), "demands kata")
+    for wish in ({"template": "virtual"}, {"isolation": "kata"}, {"template": "walled", "isolation": "kata"}):
+        refused = client.post("/v1/sandboxes", wish)
+        assert refused.status == 400 and "isolation kata: jail cannot give it" in refused.json["detail"], refused
     nothing_was_made(client)
     assert "isolation" in client.post("/v1/sandboxes", {"isolation": "none"}).json["detail"]
     # There is no gVisor of that name here: what can never start is refused, and never had with less.

@@ -71,7 +71,7 @@ int pod_check_gate(const struct tn_config *config, const struct tn_spec *spec, s
         {uid == 0, "user root could become the user that its gate is known by: expected another"},
         {uid == TN_GATE_UID, "this user is who its gate is known by: expected another"},
         {k->privileged, "kubernetes.privileged: it could change the rules that lead to its gate"},
-        {tn_config_wants_gvisor(config, spec),
+        {strcmp(tn_config_isolation(config, spec), "gvisor") == 0,
          "isolation gvisor: its network has none of the rules that lead to a gate"},
     };
 

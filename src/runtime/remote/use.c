@@ -280,8 +280,14 @@ int remote_fork(void *engine, const struct tn_subject *s, const char *name,
 
     if (!r->dialect->fork)
         return lacking(r, "forks", err);
-    if (child->spec->network != s->spec->network)
-        return lacking(r, "forks with another network than that of their parent", err);
+    /* The service copies its own spec of the parent. */
+    const char *differs = tn_spec_bounds_differ(child->spec, s->spec);
+    if (differs)
+        return tn_fail(
+            err, TN_E_UNSUPPORTED,
+            "%s: a fork of a remote sandbox has that of its parent, and here it would be "
+            "another",
+            differs);
     tn_autofree char *id = id_of(r, s, deadline, err);
     if (!id || r->dialect->fork(r, id, name, child, &view, deadline, err) < 0)
         return -1;

@@ -589,6 +589,28 @@ static void test_spec(void **state)
     tn_config_done(&c);
 }
 
+/* The stronger counts, and who wants gVisor never begins without it. */
+static void test_isolation(void **state)
+{
+    static const struct {
+        const char *demanded, *said, *isolation;
+        bool gvisor;
+    } cases[] = {
+        {"native", NULL, "native", false},    {"native", "native", "native", false},
+        {"native", "gvisor", "gvisor", true}, {"native", "kata", "kata", false},
+        {"gvisor", NULL, "gvisor", true},     {"gvisor", "native", "gvisor", true},
+        {"gvisor", "kata", "kata", true},     {"kata", NULL, "kata", false},
+        {"kata", "gvisor", "kata", true},     {"kata", "kata", "kata", false},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        const struct tn_config c = {.tendon.isolation = (char *)(uintptr_t)cases[i].demanded};
+        const struct tn_spec spec = {.isolation = (char *)(uintptr_t)cases[i].said};
+        assert_string_equal(tn_config_isolation(&c, &spec), cases[i].isolation);
+        assert_int_equal(tn_config_wants_gvisor(&c, &spec), cases[i].gvisor);
+    }
+}
+
 /* --- documentation ------------------------------------------------------------------------ */
 
 static int put_pool(const char *name, const struct tn_config_pool *pool, void *ctx)
@@ -634,12 +656,25 @@ static void test_page_is_up_to_date(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_defaults),    TEST(test_state_directory), TEST(test_order_of_sources),
-        TEST(test_environment), TEST(test_which_file),      TEST(test_file_of_others),
-        TEST(test_errors),      TEST(test_warnings),        TEST(test_volumes),
-        TEST(test_workspace),   TEST(test_runtime),         TEST(test_mcp),
-        TEST(test_security),    TEST(test_openhands_file),  TEST(test_idle_wishes),
-        TEST(test_spec),        TEST(test_pools),           TEST(test_page_is_up_to_date),
+        TEST(test_defaults),
+        TEST(test_state_directory),
+        TEST(test_order_of_sources),
+        TEST(test_environment),
+        TEST(test_which_file),
+        TEST(test_file_of_others),
+        TEST(test_errors),
+        TEST(test_warnings),
+        TEST(test_volumes),
+        TEST(test_workspace),
+        TEST(test_runtime),
+        TEST(test_mcp),
+        TEST(test_security),
+        TEST(test_openhands_file),
+        TEST(test_idle_wishes),
+        TEST(test_spec),
+        TEST(test_isolation),
+        TEST(test_pools),
+        TEST(test_page_is_up_to_date),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -529,8 +529,8 @@ static void test_what_a_class_gives(void **state)
                             cases[i].walls);
     want(w, "{\"isolation\":\"kata\"}");
     assert_string_equal(pod_class(&w->config, &w->spec), "kata");
-    set(w, "tendon.isolation", "gvisor");
-    assert_string_equal(pod_class(&w->config, &w->spec), "gvisor");
+    set(w, "tendon.isolation", "gvisor"); /* at least */
+    assert_string_equal(pod_class(&w->config, &w->spec), "kata");
 }
 
 /* Whatever the namespace admits. */
@@ -697,7 +697,7 @@ static void test_policies_are_json(void **state)
             assert_string_equal(name, names[i][n]);
             bool open = strcmp(name, "tendon-open") == 0;
             assert_int_equal(
-                strstr(tn_buf_str(&out), "\"224.0.0.0/4\",\"203.0.113.0/24\"]") != NULL, open);
+                strstr(tn_buf_str(&out), "\"224.0.0.0/3\",\"203.0.113.0/24\"]") != NULL, open);
             assert_int_equal(strstr(tn_buf_str(&out), ",\"2600:1f14::/36\"]") != NULL, open);
             /* Their port 53 and nothing else of them. */
             assert_int_equal(strstr(tn_buf_str(&out),

@@ -237,12 +237,53 @@ static void test_flags(void **state)
     tn_spec_done(&spec);
 }
 
+/* Each member that bounds is told and borrowed; no other is. */
+static void test_bounds(void **state)
+{
+    static const char *const bounding[] = {
+        "{\"isolation\":\"gvisor\"}",
+        "{\"network\":\"none\"}",
+        "{\"allow\":[\"a.test\"]}",
+        "{\"allow\":[]}",
+        "{\"ask\":true}",
+        "{\"memory\":\"1g\"}",
+        "{\"cpus\":1}",
+        "{\"pids\":7}",
+        "{\"open_files\":7}",
+        "{\"disk\":\"1g\"}",
+    };
+    static const char *const others[] = {"{}", "{\"name\":\"x\"}", "{\"image\":\"x\"}",
+                                         "{\"env\":{\"A\":\"1\"}}", "{\"wall_time\":5}"};
+    struct tn_spec plain, spec;
+
+    make(&plain, "{}");
+    for (size_t i = 0; i < TN_COUNT(bounding); i++) {
+        struct tn_spec borrowed = plain;
+        make(&spec, bounding[i]);
+        const char *name = tn_spec_bounds_differ(&plain, &spec);
+        assert_non_null(name);
+        assert_non_null(strstr(bounding[i], name));
+        tn_spec_borrow_bounds(&borrowed, &spec);
+        assert_null(tn_spec_bounds_differ(&borrowed, &spec));
+        tn_autofree char *text = written(&borrowed), *wanted = written(&spec);
+        assert_string_equal(text, wanted);
+        tn_spec_done(&spec);
+    }
+    for (size_t i = 0; i < TN_COUNT(others); i++) {
+        make(&spec, others[i]);
+        assert_null(tn_spec_bounds_differ(&plain, &spec));
+        tn_spec_done(&spec);
+    }
+    tn_spec_done(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),       cmocka_unit_test(test_json_and_copy),
         cmocka_unit_test(test_unknown_key), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_digest),      cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_digest),      cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
