@@ -576,6 +576,7 @@ class Bridge:
         self.kernel = kernel
         self.cell = None
         self.interrupted = self.given_up = False  # the request at hand
+        self.steps = []  # what requests rely on and time was up for, too
         signal.signal(signal.SIGURG, self.note_interrupt)
         signal.signal(signal.SIGWINCH, self.note_given_up)
 
@@ -652,12 +653,14 @@ class Bridge:
                 code += "__import__('os').environ.pop(%r, None)\n" % name
             else:
                 code += "__import__('os').environ[%r] = %r\n" % (name, value)
-        steps = [(None, code)] if code else []
-        steps += [(step["name"], step["code"]) for step in request.get("init", [])]
-        for name, code in steps:
+        self.steps += [(None, code)] if code else []
+        self.steps += [(step["name"], step["code"]) for step in request.get("init", [])]
+        while self.steps:
+            name, code = self.steps[0]
             self.cell = Cell(self.kernel, code, silent=True)
             if not self.cell.wait(deadline):
                 return False
+            del self.steps[0]
             if name and self.cell.reply.get("status") == "error":
                 reply = self.cell.reply
                 warnings.append("%s: %s: %s" % (name, reply.get("ename"), reply.get("evalue")))

@@ -88,13 +88,9 @@ enum tn_address_kind tn_address_kind(const struct tn_address *a)
 
 bool tn_address_net_is_mixed(const struct tn_address *net, int bits)
 {
-    for (size_t i = 0; i < TN_COUNT(nets); i++) {
-        uint32_t first = htonl(nets[i].net);
-        struct tn_address inner = {.family = AF_INET};
-        memcpy(inner.bytes, &first, sizeof first);
-        if (nets[i].bits > bits && tn_address_in(&inner, net, bits))
+    for (size_t i = 0; i < TN_COUNT(nets) && net->family == AF_INET; i++)
+        if (nets[i].bits > bits && begins_with(nets[i].net, net->bytes, bits))
             return true;
-    }
     return false;
 }
 

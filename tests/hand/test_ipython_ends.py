@@ -291,6 +291,15 @@ def test_init_code_runs_in_each_new_kernel_only(kernel):
     assert first.text("made", kernel_init_code=init).endswith("lost.]\n1")
 
 
+def test_init_code_that_time_was_up_for(kernel, tmp_path):
+    """The next cell relies on it, too."""
+    other = Kernel(kernel.hand, "late-init")
+    init = other.until(tmp_path / "go") + "\nmade = 7"
+    assert "timed out" in other.text("1", kernel_init_code=init, timeout=6)
+    (tmp_path / "go").touch()
+    assert other.text("made", kernel_init_code=init).endswith("7")
+
+
 def test_init_code_that_fails_is_told(kernel):
     other = Kernel(kernel.hand, "failing-init")
     assert other.text("1", kernel_init_code="nope()") == (
