@@ -312,7 +312,8 @@ static int note_lost(const char *id, void *ctx)
     return 0;
 }
 
-/* Whether it must be made with what it has: nobody could tell that one that is there has the same. */
+/* Whether it must be made with what it has: nobody could tell that one which is there has the
+ * same. */
 static bool has_own_walls(const struct tn_spec *spec)
 {
     return spec->network == TN_NETWORK_NONE || spec->network == TN_NETWORK_ALLOW ||

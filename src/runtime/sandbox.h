@@ -230,8 +230,8 @@ struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *spec, int64_t deadline,
                                    struct tn_error *err);
 /* The same under an id and a key of a service's, with the variables and volumes of spec where it
- * has some, and with what bounds it (tn_spec_borrow_bounds) as spec has it in any case: who asks may
- * have less than the parent. */
+ * has some, and always with its bounds (tn_spec_borrow_bounds): the tenant that asks for a fork may
+ * have less than the maker of the parent. */
 struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
                                       const char *key, const struct tn_spec *spec, int64_t deadline,
                                       struct tn_error *err);
