@@ -96,9 +96,11 @@ static ssize_t read_text(void *ctx, void *to, size_t n, struct tn_error *err)
     struct text *t = ctx;
 
     n = n < t->left ? n : t->left;
-    memcpy(to, t->at, n);
-    t->at += n;
-    t->left -= n;
+    if (n) { /* of no text there is no address */
+        memcpy(to, t->at, n);
+        t->at += n;
+        t->left -= n;
+    }
     return (ssize_t)n;
 }
 
