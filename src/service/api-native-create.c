@@ -16,7 +16,7 @@ enum { MAX_NAME = 128, MAX_METADATA = 16 << 10 };
 /* What a request says beside the spec. */
 struct wish {
     char *template, *session, *name, *snapshot;
-    struct tn_json *metadata;
+    struct tn_json *metadata, *env;
     struct tn_opt_double idle_pause, idle_stop, ttl, resource_factor, wait;
 };
 
@@ -45,6 +45,8 @@ static const struct tn_fields create_fields = TN_FIELDS(create_rows);
 
 static const struct tn_field fork_rows[] = {
     TN_STRING("snapshot", WISH, snapshot, .help = "whose files; without it those of now"),
+    TN_JSON("env", WISH, env, .flags = TN_FIELD_MAP,
+            .help = "variables, all of them; without it those of its parent"),
     SHARED_ROWS,
 };
 static const struct tn_fields fork_fields = TN_FIELDS(fork_rows);
@@ -211,7 +213,10 @@ static struct box *fork_box(struct tn_http_exchange *x, struct box *parent, cons
     if (err->code || native_check_names(w->name, w->session, w->metadata, err))
         return NULL;
     tn_spec_init(&wish.spec);
-    struct box *b = box_fork(parent, caller_of(x), w->snapshot, &wish, err);
+    wish.spec.env = w->env ? tn_json_copy(w->env) : NULL;
+    struct box *b = tn_spec_check(&wish.spec, err)
+                        ? NULL
+                        : box_fork(parent, caller_of(x), w->snapshot, &wish, err);
     tn_spec_done(&wish.spec);
     return b;
 }

@@ -51,6 +51,14 @@ def test_snapshot_rollback_and_fork(world, driver):
     assert set(driver("list")["ids"]) >= {box.id, child.id}
 
 
+def test_a_fork_with_variables_of_its_own(world, driver):
+    box = world.new(driver, env={"OF": "parent", "ONLY": "there"})
+    for env, told in (({"OF": "child"}, "child"), ({"OF": "parent", "ONLY": "there"}, "parentthere")):
+        child = world.new(driver, create=False, env=env)
+        assert box("fork", name=None, child=child.id)["status"] == "running"
+        assert child.ok("echo $OF$ONLY") == told
+
+
 def test_a_fork_that_would_be_bounded_otherwise(world, driver):
     """The service copies the parent's spec: what is to differ is refused, and not passed over."""
     box = world.new(driver)

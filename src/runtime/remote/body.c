@@ -140,7 +140,8 @@ int remote_native_body(const struct remote *r, const struct tn_subject *s, doubl
 }
 
 int remote_fork_body(const struct remote *r, const struct tn_subject *child, const char *snapshot,
-                     double wait, struct tn_buf *out, struct tn_error *err)
+                     const struct tn_json *env, double wait, struct tn_buf *out,
+                     struct tn_error *err)
 {
     char session[REMOTE_SESSION_MAX];
     struct tn_jw w = tn_jw(out);
@@ -149,6 +150,10 @@ int remote_fork_body(const struct remote *r, const struct tn_subject *child, con
     tn_jw_object(&w);
     if (snapshot)
         tn_jw_kstr(&w, "snapshot", snapshot);
+    if (env) {
+        tn_jw_key(&w, "env");
+        tn_jw_tree(&w, env);
+    }
     tn_jw_kstr(&w, "session", session);
     if (child->spec->name)
         tn_jw_kstr(&w, "name", child->spec->name);

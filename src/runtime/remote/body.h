@@ -9,7 +9,8 @@
 int remote_native_body(const struct remote *r, const struct tn_subject *s, double wait,
                        struct tn_buf *out, struct tn_error *err);
 int remote_fork_body(const struct remote *r, const struct tn_subject *child, const char *snapshot,
-                     double wait, struct tn_buf *out, struct tn_error *err);
+                     const struct tn_json *env, double wait, struct tn_buf *out,
+                     struct tn_error *err);
 int remote_openhands_body(const struct remote *r, const struct tn_subject *s, struct tn_buf *out,
                           struct tn_error *err);
 

@@ -114,14 +114,14 @@ static int start(const struct remote *r, const struct tn_subject *s, struct remo
 }
 
 static int fork_sandbox(const struct remote *r, const char *id, const char *name,
-                        const struct tn_subject *child, struct remote_view *out, int64_t deadline,
-                        struct tn_error *err)
+                        const struct tn_subject *child, const struct tn_json *env,
+                        struct remote_view *out, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(REMOTE_BODY_MAX);
     tn_autofree char *target = remote_target("/v1/sandboxes/", id, "/fork");
     double wait = wait_for(deadline);
 
-    if (remote_fork_body(r, child, name, wait, &body, err) < 0)
+    if (remote_fork_body(r, child, name, env, wait, &body, err) < 0)
         return -1;
     return post(r, target, &body, child, wait, out, deadline, err);
 }

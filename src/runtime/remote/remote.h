@@ -117,9 +117,10 @@ struct remote_dialect {
                   struct tn_error *err);
     int (*rollback)(const struct remote *r, const char *id, const char *name, int64_t deadline,
                     struct tn_error *err);
+    /* env: its variables, NULL for those of its parent. */
     int (*fork)(const struct remote *r, const char *id, const char *name,
-                const struct tn_subject *child, struct remote_view *out, int64_t deadline,
-                struct tn_error *err);
+                const struct tn_subject *child, const struct tn_json *env, struct remote_view *out,
+                int64_t deadline, struct tn_error *err);
 };
 extern const struct remote_dialect remote_native, remote_openhands;
 

@@ -271,6 +271,17 @@ int remote_rollback(void *engine, const struct tn_subject *s, const char *name,
     return remote_settle(r, s, &view, place, deadline, err);
 }
 
+static bool is_same(const struct tn_json *a, const struct tn_json *b)
+{
+    tn_autobuf struct tn_buf one = TN_BUF_INIT(REMOTE_BODY_MAX),
+                             other = TN_BUF_INIT(REMOTE_BODY_MAX);
+    struct tn_jw w = tn_jw(&one), v = tn_jw(&other);
+
+    tn_jw_tree(&w, a);
+    tn_jw_tree(&v, b);
+    return strcmp(tn_buf_str(&one), tn_buf_str(&other)) == 0;
+}
+
 int remote_fork(void *engine, const struct tn_subject *s, const char *name,
                 const struct tn_subject *child, struct tn_place *place, int64_t deadline,
                 struct tn_error *err)
@@ -288,8 +299,9 @@ int remote_fork(void *engine, const struct tn_subject *s, const char *name,
             "%s: a fork of a remote sandbox has that of its parent, and here it would be "
             "another",
             differs);
+    const struct tn_json *env = is_same(child->spec->env, s->spec->env) ? NULL : child->spec->env;
     tn_autofree char *id = id_of(r, s, deadline, err);
-    if (!id || r->dialect->fork(r, id, name, child, &view, deadline, err) < 0)
+    if (!id || r->dialect->fork(r, id, name, child, env, &view, deadline, err) < 0)
         return -1;
     return remote_settle(r, child, &view, place, deadline, err);
 }
