@@ -22,8 +22,9 @@ BODY = {
     "contents": "theirs", "file_path": "mark", "path": "mark", "key": "a", "value": "b", "text": "x", "port": 80, "url": "http://x",
     "sessionId": "theirs", "id": "theirs", "target": "mine:theirs", "tags": ["theirs"], "names": ["mine"], "steps": [], "env": {},
 }  # fmt: skip
-# What says nothing of whether it is there to who has it: it goes on, there is none of that kind, it is opened by a link.
-UNSURE = re.compile(r"/stream_|/logs$|/build-logs|/git/|/tags$|/content$")
+# What says nothing of whether it is there to who has it: it goes on, there is none of that kind, it is opened by a link, or it is at
+# the host of a tunnel alone.
+UNSURE = re.compile(r"^/pty/|/stream_|/logs$|/build-logs|/git/|/tags$|/content$")
 
 
 def documented(vendor):
