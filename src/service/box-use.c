@@ -129,15 +129,20 @@ static bool reachable(const struct box *b)
 
 /* A paused one is woken in the name of whoever made it.  The time-out that paused it begins anew:
  * one that a request wakes in passing is not to run for ever. */
-static int wake(struct box *b, int64_t deadline, struct tn_error *err)
+static int wake(struct box *b, bool in_time, int64_t deadline, struct tn_error *err)
 {
     struct caller owner;
     struct tn_error why = {0};
 
     pthread_mutex_lock(&b->lock);
-    if (b->timeout > 0 && b->timeout <= wall_clock())
+    bool over = b->timeout > 0 && b->timeout <= wall_clock() + 1; /* also while it is ordered */
+    if (over && in_time)
+        not_running(b, err);
+    else if (over)
         b->timeout = wall_clock() + BOX_WOKEN_SECONDS;
     pthread_mutex_unlock(&b->lock);
+    if (over && in_time)
+        return -1;
     if (keyring_find(b->s->keys, b->key_id, &owner, NULL))
         return box_order(b, NULL, ORDER_RESUME, deadline, err);
     int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);
@@ -147,7 +152,8 @@ static int wake(struct box *b, int64_t deadline, struct tn_error *err)
     return result;
 }
 
-int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err)
+static int take_hand(struct box *b, bool in_time, char **address, char **key, int64_t deadline,
+                     struct tn_error *err)
 {
     if (box_await_known(b, deadline, err))
         return -1;
@@ -155,7 +161,7 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
     bool sleeps = b->goal == BOX_PAUSED || (b->goal == BOX_STOPPED && b->asleep);
     if (sleeps && b->s->options->resume_on_use) {
         pthread_mutex_unlock(&b->lock);
-        if (wake(b, deadline, err))
+        if (wake(b, in_time, deadline, err))
             return -1;
         pthread_mutex_lock(&b->lock);
     }
@@ -176,6 +182,17 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
         box_check(b, soon < deadline ? soon : deadline);
     }
     return good ? 0 : -1;
+}
+
+int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err)
+{
+    return take_hand(b, false, address, key, deadline, err);
+}
+
+int box_hand_in_time(struct box *b, char **address, char **key, int64_t deadline,
+                     struct tn_error *err)
+{
+    return take_hand(b, true, address, key, deadline, err);
 }
 
 void box_suspect(struct box *b)
@@ -286,14 +303,14 @@ char *box_take_report(struct box *b, const char *known)
 
 /* --- its sandbox ------------------------------------------------------------------------------ */
 
-int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err)
+int box_dial(struct box *b, const char *address, const char *key, int port, int64_t deadline,
+             struct tn_error *err)
 {
     const struct tn_config *config = tn_runtime_host(b->s->rt)->config;
     const struct tn_backend *backend = tn_backend_find(config, b->runtime, err);
-    tn_autofree char *address = NULL, *key = NULL;
     tn_autosandbox struct tn_sandbox *sb = NULL;
 
-    if (!backend || box_hand(b, &address, &key, deadline, err))
+    if (!backend)
         return -1;
     if (!backend->dial)
         return tn_hand_tunnel(address, key, port, deadline, err);

@@ -192,6 +192,9 @@ int box_change(struct box *b, const struct caller *who, const struct box_change 
  * paused, or was stopped instead, is resumed first when the service is set to.  TN_E_BUSY (503)
  * when it is not running.  Counts as a use. */
 int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
+/* The same, but one that its time-out put to rest stays there. */
+int box_hand_in_time(struct box *b, char **address, char **key, int64_t deadline,
+                     struct tn_error *err);
 /* It did not answer: look what became of it (in the background; many calls are one).  Also goes on
  * with a delete that failed. */
 void box_suspect(struct box *b);
@@ -266,8 +269,9 @@ int64_t box_disk_limit(const struct box *b);
 void box_set_notice(struct box *b, const char *text);
 /* Seconds since it was set; very many: there is none. */
 double box_notice_age(struct box *b);
-/* A stream to a port inside it. */
-int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err);
+/* A stream to a port inside it, by its hand as box_hand told it. */
+int box_dial(struct box *b, const char *address, const char *key, int port, int64_t deadline,
+             struct tn_error *err);
 /* Its directory on the host, where its journal is (event/journal.h); lives as long as the box. */
 const char *box_directory(const struct box *b);
 /* Does fn with a handle of its sandbox for logs, snapshots, files; what fn changed (a roll back) is

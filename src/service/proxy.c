@@ -98,7 +98,7 @@ static int connect_port(void *ctx, bool fresh, bool *kept, struct tn_error *err)
     int fd = take_kept(j, fresh, kept);
 
     if (fd < 0)
-        fd = box_dial(j->b, j->passage.port, tn_deadline_in(DIAL_SECONDS), err);
+        fd = box_dial(j->b, j->address, j->key, j->passage.port, tn_deadline_in(DIAL_SECONDS), err);
     return fd < 0 ? behind_us(err) : fd;
 }
 

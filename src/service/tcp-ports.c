@@ -337,36 +337,32 @@ static void look_at_stale(struct tcp_ports *p)
 
 /* As a preview does it: a box that is paused is woken where the operator lets use do so, and a key
  * that was revoked opens nothing.  One that has ended is not woken: its port is about to close. */
-static struct box *enter(struct connection *c, struct tn_error *err)
+static int reach(struct connection *c, struct box *b, struct tn_error *err)
 {
-    struct tn_service *s = c->all->s;
     tn_autofree char *address = NULL, *key = NULL;
     autoview struct box_view v = {0};
-    autobox struct box *b = box_find(s, c->tenant, c->box, err);
     struct caller who;
 
-    if (!b)
-        return NULL;
     if (has_ended(c->all, c->box)) {
         tcp_ports_changed(c->all, c->box);
-        return NULL;
+        return -1;
     }
     box_look(b, &v);
     pthread_mutex_lock(&c->all->lock);
     snprintf(c->key, sizeof c->key, "%s", v.key_id);
     pthread_mutex_unlock(&c->all->lock);
-    if (keyring_find(s->keys, v.key_id, &who, err) ||
-        box_hand(b, &address, &key, tn_deadline_in(READY_SECONDS), err))
-        return NULL;
-    return TN_TAKE_PTR(b);
+    return keyring_find(c->all->s->keys, v.key_id, &who, err) ||
+                   box_hand_in_time(b, &address, &key, tn_deadline_in(READY_SECONDS), err)
+               ? -1
+               : box_dial(b, address, key, c->port, tn_deadline_in(DIAL_SECONDS), err);
 }
 
 static void carry(struct connection *c)
 {
     struct tcp_ports *p = c->all;
     struct tn_error err = {0};
-    autobox struct box *b = enter(c, &err);
-    int fd = b ? box_dial(b, c->port, tn_deadline_in(DIAL_SECONDS), &err) : -1;
+    autobox struct box *b = box_find(p->s, c->tenant, c->box, &err);
+    int fd = b ? reach(c, b, &err) : -1;
 
     pthread_mutex_lock(&p->lock);
     c->behind = fd;
