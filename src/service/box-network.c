@@ -1,6 +1,7 @@
 /* The network of a box: what its gate refused, and other rules for it. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "gate/rules.h"
 #include "service/audit.h"
 #include "service/bounds.h"
 #include "service/box-internal.h"
@@ -49,6 +50,15 @@ static int own_rules(const struct box *b, const struct tn_spec *spec, struct tn_
     if (found < 0)
         free(TN_TAKE_PTR(out->items));
     return found < 0 ? -1 : 0;
+}
+
+void box_rules(struct box *b, struct tn_rules *out)
+{
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, NULL);
+    const struct tn_spec *spec = sb ? tn_sandbox_spec(sb) : &b->spec;
+
+    for (size_t i = 0; spec->network == TN_NETWORK_ALLOW && i < spec->allow.count; i++)
+        tn_rules_add(out, spec->allow.items[i], NULL);
 }
 
 int box_may_start(struct box *b, struct tn_error *err)

@@ -229,6 +229,9 @@ int box_may_reach(struct box *b, const struct caller *who, const char *rule, str
  * have it. */
 void box_let_through(struct box *b, const struct tn_action *action, struct tn_observation *o);
 void box_refuse(struct box *b, const char *host, int port);
+struct tn_rules;
+/* The rules that its gate has by now, where its network is `allow`, for the caller to free. */
+void box_rules(struct box *b, struct tn_rules *out);
 /* Its network as tn_sandbox_put_network tells it. */
 int box_put_network(struct box *b, struct tn_jw *w, struct tn_error *err);
 /* What its gate has refused since the last call is noted in its journal and, as one line, in the

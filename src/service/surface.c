@@ -1,6 +1,5 @@
 #include "service/surface.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 
 #include "base/clock.h"
@@ -296,18 +295,6 @@ void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand
 /* --- specs ----------------------------------------------------------------------------------- */
 
 enum { SPEC_MAX = 256 << 10, RECORD_MAX = 64 << 10 };
-
-void surface_put_rule(struct tn_jw *w, const char *text)
-{
-    tn_autofree char *host = tn_strndup(text, strcspn(text, "/"));
-    unsigned char address[16];
-    bool v6 = inet_pton(AF_INET6, host, address) == 1;
-    bool numeric = v6 || inet_pton(AF_INET, host, address) == 1;
-    tn_autofree char *rule = v6 ? tn_asprintf("[%s]%s:*", host, text + strlen(host))
-                                : tn_asprintf("%s%s", text, numeric ? ":*" : "");
-
-    tn_jw_str(w, rule);
-}
 
 static int put_variable(const char *name, struct tn_json *value, void *ctx)
 {

@@ -88,6 +88,11 @@ void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand
 
 /* A rule of the gate: of an address or a network all ports, of a host those of the web. */
 void surface_put_rule(struct tn_jw *w, const char *text);
+/* Other rules for its gate, at once: those of a spec's members `network` and `allow`, written as an
+ * object; {} is everything.  Which kind of network it has is settled when it starts:
+ * TN_E_CONFLICT. */
+int surface_change_network(struct box *b, const struct caller *who, const struct tn_buf *members,
+                           struct tn_error *err);
 /* Variables of a request (an object, or NULL) over those of the spec, whose workspace and HOME are
  * at home unless it has others. */
 int surface_add_env(const struct tn_json *given, const char *home, struct tn_spec *spec,

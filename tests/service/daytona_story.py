@@ -221,6 +221,18 @@ def environment():
     sandbox.delete()
 
 
+def network():
+    if not hasattr(sdk.Sandbox, "update_network_settings"):
+        return
+    client = Daytona()
+    sandbox = client.create(CreateSandboxFromSnapshotParams(network_allow_list="8.8.8.0/24"))
+    sandbox.update_network_settings(network_allow_list="8.8.4.0/24")
+    assert sandbox.network_allow_list == "8.8.4.0/24"
+    sandbox.update_network_settings(network_block_all=True)
+    assert not sandbox.network_allow_list
+    sandbox.delete()
+
+
 def sessions():
     client = Daytona()
     sandbox = client.create()

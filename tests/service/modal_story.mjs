@@ -90,6 +90,32 @@ for await (const one of modal.sandboxes.list({ appId: app.appId, tags: { step: '
 assert.deepEqual(ids, [box.sandboxId])
 assert.equal((await modal.sandboxes.fromId(box.sandboxId)).sandboxId, box.sandboxId)
 
+// Sandboxes of the second generation.
+if (!pinned) {
+  const { sandboxes } = modal
+  const next = await sandboxes.experimentalCreate(app, image, { name: 'next', tags: { step: '3' } })
+  const said = await next.exec(['echo', 'next'])
+  assert.equal(await said.stdout.readText(), 'next\n')
+  assert.equal((await sandboxes.experimentalFromName('libmodal-example', 'next')).sandboxId, next.sandboxId)
+  await next.experimentalSetName('renamed')
+  await assert.rejects(sandboxes.experimentalFromName('libmodal-example', 'next'), NotFoundError)
+  const found = []
+  for await (const one of sandboxes.experimentalList({ appId: app.appId, tags: { step: '3' } })) found.push(one.sandboxId)
+  assert.deepEqual(found, [next.sandboxId])
+  await assert.rejects(next.experimentalSnapshot(), /UNIMPLEMENTED/)
+  await assert.rejects(next.createConnectToken(), /UNIMPLEMENTED/)
+  await next.terminate({ wait: true })
+
+  // Other lists for one that was made with some; a line fewer is one that is not reached any more.
+  const fenced = await sandboxes.create(app, image, { outboundCidrAllowlist: ['8.8.8.0/24'], outboundDomainAllowlist: ['example.com'] })
+  await fenced.updateNetworkPolicy({ outboundCidrAllowlist: ['8.8.4.0/24'], outboundDomainAllowlist: [] })
+  await fenced.terminate({ wait: true })
+  await assert.rejects(next.updateNetworkPolicy({ outboundCidrAllowlist: [], outboundDomainAllowlist: [] }))
+  const open = await sandboxes.create(app, image)
+  await assert.rejects(open.updateNetworkPolicy({ outboundCidrAllowlist: [], outboundDomainAllowlist: [] }), /for as long as it lives/)
+  await open.terminate({ wait: true })
+}
+
 // Secrets.
 await assert.rejects(modal.secrets.fromName('none'), NotFoundError)
 const given = await box.exec(['printenv', 'S'], { secrets: [await modal.secrets.fromObject({ S: 'secret' })] })

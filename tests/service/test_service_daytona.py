@@ -206,6 +206,37 @@ def test_lists_of_the_network_become_ours(alice):
         kill(alice, made)
 
 
+def test_lists_of_one_that_runs(alice, bob, service):
+    def change(client=alice, one=None, **wish):
+        return client.post(f"/api/sandbox/{(one or made)['id']}/network-settings", wish)
+
+    def rules():
+        return set(alice.get(f"/v1/sandboxes/{made['id']}/network").ok().json["rules"])
+
+    made = create(alice, networkAllowList="8.8.8.0/24", domainAllowList="example.com,*.example.org")
+    told = change(networkAllowList="8.8.4.0/24,8.8.8.0/24").ok().json
+    assert set(told["networkAllowList"].split(",")) == {"8.8.4.0/24", "8.8.8.0/24"} and not told.get("domainAllowList"), told
+    assert rules() == {"8.8.4.0/24:*", "8.8.8.0/24:*"}
+    assert change(domainAllowList="example.org").ok().json["domainAllowList"] == "example.org"
+    assert rules() == {"example.org"}
+    change(networkBlockAll=True).ok()
+    assert rules() == set()
+    change(networkBlockAll=False).ok()  # back to everything
+    assert rules() == {"0.0.0.0/0:*", "[::]/0:*"}
+    change(networkAllowList="8.8.8.8/33").ok(400)
+    change(bob, networkBlockAll=True).ok(404)
+    change(service.tenant("alice", "--scope", "read"), networkBlockAll=True).ok(403)
+    assert rules() == {"0.0.0.0/0:*", "[::]/0:*"}
+    assert "network.change" in {line["what"] for line in service.audit()}
+    kill(alice, made)
+    # Which kind of network one has is settled when it starts.
+    for wish, same, other in (({"networkBlockAll": True}, {"networkBlockAll": True}, {"networkAllowList": "8.8.8.8/32"}), ({}, {"networkBlockAll": False}, {"networkBlockAll": True})):
+        one = create(alice, **wish)
+        change(one=one, **same).ok()
+        assert "for as long as it lives" in change(one=one, **other).ok(409).json["message"]
+        kill(alice, one)
+
+
 def test_a_snapshot_is_a_template_of_the_configuration(alice):
     made = create(alice, snapshot="small", env={"B": "2"})
     assert made["snapshot"] == "small" and made["memory"] == 1

@@ -13,7 +13,7 @@ from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 NUMBERS = itertools.count()
-STORIES = ("quick_start", "life", "files", "commands", "environment", "sessions", "pty", "git", "snapshots", "images", "volumes", "asynchronous")
+STORIES = ("quick_start", "life", "files", "commands", "environment", "network", "sessions", "pty", "git", "snapshots", "images", "volumes", "asynchronous")
 
 
 def tell(service, cwd, *words):

@@ -1,4 +1,4 @@
-"""The pages of the clouds (docs/clouds) against the published SDKs, which sdk_methods.py asks: every method is in a table of its
+"""The pages of the clouds (docs/clouds) against the published SDKs, which sdk_methods.py and .mjs ask: every method is in a table of its
 page, no table has a name that the SDK has not, and what is not said of a parameter is said here."""
 
 import fnmatch
@@ -6,11 +6,12 @@ import functools
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
 
-from peers import sdk
+from peers import module, sdk
 from trees import ROOT
 
 HERE = pathlib.Path(__file__).parent
@@ -34,11 +35,13 @@ ELSEWHERE = {
     "e2b": {"resume"},  # REST
     "daytona": {"Image"},  # no part of the client
     "modal": {
-        "apps.fromName", "images.delete", "_experimental_set_name",  # JavaScript, and what begins with a line
+        "images.delete", "_experimental_set_name",  # JavaScript, and what begins with a line
         "open", "ls", "mkdir", "rm", "delete_bytes", "replace_bytes", "copy",  # 1.1, and a parameter
     },
-    "runloop": {"create_tunnel", "status", "shell", "agents", "benchmarks", "scenarios"},  # 0.50, REST, JavaScript
+    "runloop": {"create_tunnel", "status", "shell", "benchmark_runs", "benchmark_jobs", "agents", "benchmarks", "scenarios"},  # 0.50, REST, JavaScript
 }
+# A name of JavaScript.
+SCRIPT = re.compile(r"\b[a-z]+[A-Z]\w*$")
 
 
 @functools.cache
@@ -91,7 +94,7 @@ def test_every_method_is_named(vendor):
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_every_name_is_there(vendor):
     parameters = {one for all_of_one in offered(vendor).values() for one in all_of_one or ()}
-    unknown = {name for name, hits in meanings(vendor, page(vendor)[1]) if not hits} - parameters - ELSEWHERE.get(vendor, set())
+    unknown = {name for name, hits in meanings(vendor, page(vendor)[1]) if not hits and not SCRIPT.search(name)} - parameters - ELSEWHERE.get(vendor, set())
     assert not unknown, f"{vendor}.md names what is not there: {' '.join(sorted(unknown))}"
 
 
@@ -143,3 +146,65 @@ def test_no_excuse_is_out_of_date(vendor):
     assert set(AS_THERE[vendor].split()) <= {one for method in PARAMETERS[vendor] for one in known[method]}
     assert not ELSEWHERE.get(vendor, set()) & set(known)
     assert ELSEWHERE.get(vendor, set()) <= {name for name, _ in meanings(vendor, page(vendor)[1])}
+
+
+# --- JavaScript ------------------------------------------------------------------------------------
+
+# The file that declares all, and the classes of each part.
+SCRIPTS = {
+    "e2b": ("@e2b/code-interpreter/dist/index.d.ts", {
+        "": "Sandbox", "commands": "Commands", "CommandHandle": "CommandHandle", "WatchHandle": "WatchHandle", "pty": "Pty",
+        "files": "Filesystem", "git": "Git", "Template": "TemplateBase", "Volume": "Volume", "Secret": "Secret",
+    }),
+    "daytona": ("@daytonaio/sdk/esm/index.d.ts", {
+        "": "Sandbox", "Daytona": "Daytona", "process": "Process", "fs": "FileSystem", "git": "Git", "computer_use": "ComputerUse",
+        "mouse": "Mouse", "keyboard": "Keyboard", "screenshot": "Screenshot", "display": "Display", "computer_use.recording": "RecordingService",
+        "computer_use.accessibility": "Accessibility", "code_interpreter": "CodeInterpreter", "LspServer": "LspServer",
+        "snapshot": "SnapshotService", "volume": "VolumeService", "secret": "SecretService", "pty": "PtyHandle",
+    }),
+    "modal": ("modal/dist/index.d.ts", {
+        "": "Sandbox SandboxService", "Image": "Image ImageService", "App": "App AppService", "Secret": "Secret SecretService",
+        "Volume": "Volume VolumeService", "process": "ContainerProcess", "filesystem": "SandboxFilesystem",
+    }),
+    "runloop": ("@runloop/api-client/sdk.d.ts", {
+        "devbox": "DevboxOps", "object": "Devbox", "cmd": "DevboxCmdOps", "file": "DevboxFileOps", "net": "DevboxNetOps",
+        "execution": "Execution", "storage_object": "StorageObject", "storage_object.of": "StorageObjectOps", "client": "Runloop*",
+    }),
+}  # fmt: skip
+
+
+def scripted(vendor):
+    """The methods of the newest JavaScript SDK, in its own spelling."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    file, classes = SCRIPTS[vendor]
+    compiler, declared = module("lsp", "typescript/lib/typescript.js"), module(vendor, file)
+    done = subprocess.run(["node", HERE / "sdk_methods.mjs", compiler, declared, json.dumps(classes)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout)
+
+
+def pythonic(name):
+    """computerUse.takeFullScreen, and fromAWSRegistry, as Python spells them."""
+    return re.sub(r"([A-Z]+)(?=[A-Z][a-z])", r"\1_", re.sub(r"([a-z0-9])(?=[A-Z])", r"\1_", name)).lower()
+
+
+@pytest.mark.parametrize("vendor", SCRIPTS)
+def test_every_method_of_javascript_is_named(vendor):
+    """As Python has it, or on the page: itself, or what it belongs to."""
+    text = page(vendor)[0]
+    told = set(re.findall(r"`([\w.]+)`", text)) | {"createAxiosInstance"}  # which nobody is asked for
+    parts = {re.sub(r"[.*]+$", "", name) for names in rows(text) for name in names}
+    known = {name.lower() for name in offered(vendor)}
+
+    def is_told(name):
+        part, _, last = name.rpartition(".")
+        spelled = pythonic(name)
+        return spelled in known or bool({last, name, part} & told or {part, part.split(".")[0], pythonic(part)} & parts)
+
+    methods = scripted(vendor)
+    left = [name for name in methods if not is_told(name)]
+    assert not left, f"{vendor}.md does not name {' '.join(left)}"
+    ends = {name.rpartition(".")[2] for name in methods}
+    unknown = {name for names in rows(page(vendor)[1]) for name in names if SCRIPT.search(name) and name.rpartition(".")[2] not in ends}
+    assert not unknown, f"{vendor}.md names what is not there: {' '.join(sorted(unknown))}"

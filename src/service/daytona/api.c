@@ -328,6 +328,28 @@ static void put_labels(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+static void post_network(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_MANAGE);
+    tn_autobuf struct tn_buf wish = TN_BUF_INIT(DAYTONA_BODY_MAX);
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_jw w = tn_jw(&wish);
+    struct tn_error err = {0};
+
+    if (!b || surface_body(x, DAYTONA_BODY_MAX, &body))
+        return;
+    tn_jw_object(&w);
+    daytona_put_network(&w, body);
+    tn_jw_object_end(&w);
+    int failed = surface_change_network(b, caller_of(x), &wish, &err);
+    if (native_audit(x, ctx, "network.change", box_id(b), failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        daytona_reply_box(x, 200, b);
+}
+
 static void reply_signing_key(struct tn_http_exchange *x, struct box *b)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(256);
@@ -597,6 +619,7 @@ const struct tn_route routes_daytona[] = {
     {"PUT", BOX "/labels", put_labels, "Daytona: its labels", 0},
     {"GET", BOX "/signing-key", get_signing_key, "Daytona: signs links to its files", 0},
     {"POST", BOX "/signing-key/rotate", rotate_signing_key, "Daytona: another one", 0},
+    {"POST", BOX "/network-settings", post_network, "Daytona: what it may reach", 0},
     {"POST", BOX "/{setting}/{value}", post_setting, "Daytona: intervals, public", 0},
     {"GET", BOX "/ports/{port}/preview-url", get_preview, "Daytona: address of a port", 0},
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},

@@ -192,7 +192,7 @@ static bool has_rules(const struct tn_json *body)
            *tn_json_get_str(body, "domainAllowList", "");
 }
 
-static void put_network(struct tn_jw *w, const struct tn_json *body)
+void daytona_put_network(struct tn_jw *w, const struct tn_json *body)
 {
     if (is_blocked(body)) {
         tn_jw_kstr(w, "network", "none");
@@ -228,7 +228,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
         tn_jw_kstr(&w, "image", from->image);
     if (from->recipe.workdir)
         tn_jw_kstr(&w, "workspace", from->recipe.workdir);
-    put_network(&w, body);
+    daytona_put_network(&w, body);
     if (cpus > 0)
         tn_jw_kdouble(&w, "cpus", cpus);
     if (put_size(&w, body, "memory", err) || put_size(&w, body, "disk", err))

@@ -64,6 +64,8 @@ void daytona_settings_of(const struct tn_json *metadata, struct daytona_settings
 /* New metadata: the texts in labels (an object, or NULL) and the settings.  The caller frees it. */
 int daytona_metadata(const struct tn_json *labels, const struct daytona_settings *settings,
                      struct tn_json **out, struct tn_error *err);
+/* Of a request: what it may reach, as members of a spec. */
+void daytona_put_network(struct tn_jw *w, const struct tn_json *body);
 void daytona_put_labels(struct tn_jw *w, const struct tn_json *metadata);
 
 /* --- new ones, and snapshots (create.c, snapshot.c) ------------------------------------------- */

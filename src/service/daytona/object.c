@@ -246,17 +246,13 @@ static void put_env(const struct tn_http_exchange *x, struct tn_jw *w, const str
     tn_jw_object_end(w);
 }
 
-/* What it may reach, as a create says that: its nets, or its names. */
-static void put_fence(struct tn_jw *w, const struct box_view *v, const char *member, bool names)
+static void put_rules(struct tn_jw *w, const struct tn_rules *rules, const char *member, bool names)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(METADATA_MAX);
-    tn_autorules struct tn_rules rules = {0};
     char address[TN_ADDRESS_TEXT];
 
-    for (size_t i = 0; v->spec.network == TN_NETWORK_ALLOW && i < v->spec.allow.count; i++)
-        tn_rules_add(&rules, v->spec.allow.items[i], NULL);
-    for (size_t i = 0; i < rules.count; i++) {
-        const struct tn_rule *r = &rules.items[i];
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct tn_rule *r = &rules->items[i];
         if (names != !!r->name)
             continue;
         tn_buf_puts(&text, text.len ? "," : "");
@@ -267,6 +263,20 @@ static void put_fence(struct tn_jw *w, const struct box_view *v, const char *mem
     }
     if (text.len && tn_buf_ok(&text))
         tn_jw_kstr(w, member, tn_buf_str(&text));
+}
+
+/* What it may reach, as a create says that: its nets and its names. */
+static void put_network(struct tn_jw *w, const struct box_view *v)
+{
+    tn_autorules struct tn_rules rules = {0};
+    bool fenced = v->spec.network == TN_NETWORK_ALLOW;
+
+    if (fenced)
+        box_rules(v->box, &rules);
+    tn_jw_kbool(w, "networkBlockAll",
+                v->spec.network == TN_NETWORK_NONE || (fenced && rules.count == 0));
+    put_rules(w, &rules, "networkAllowList", false);
+    put_rules(w, &rules, "domainAllowList", true);
 }
 
 static void put_volumes(struct tn_jw *w, const struct box_view *v)
@@ -321,9 +331,7 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
     tn_jw_key(w, "labels");
     daytona_put_labels(w, v->metadata);
     tn_jw_kbool(w, "public", settings.public && box_service(v->box)->options->public_previews);
-    tn_jw_kbool(w, "networkBlockAll", v->spec.network == TN_NETWORK_NONE);
-    put_fence(w, v, "networkAllowList", false);
-    put_fence(w, v, "domainAllowList", true);
+    put_network(w, v);
     tn_jw_kbool(w, "kvm", false);
     tn_jw_kstr(w, "target", settings.target ? settings.target : "local");
     tn_jw_kint(w, "cpu", size.cpus);

@@ -393,68 +393,17 @@ static void get_newer_logs(struct tn_http_exchange *x, void *ctx)
 
 /* --- the network ----------------------------------------------------------------------------- */
 
-/* Of rules that are lists of JSON: those of `these` that are not among the others, borrowed; the
- * caller frees the items. */
-static struct tn_str_list without(const struct tn_json *these, const struct tn_json *others)
+static int change_network(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                          struct tn_error *err)
 {
-    struct tn_str_list out = {.items = tn_calloc(tn_json_count(these) + 1, sizeof *out.items)};
-
-    for (size_t i = 0; i < tn_json_count(these); i++) {
-        const char *rule = tn_json_str(tn_json_at(these, i), NULL);
-        if (rule && !tn_json_lists(others, rule))
-            out.items[out.count++] = (char *)rule;
-    }
-    return out;
-}
-
-/* The rules of its gate become those that are wished, at once.  Which kind of network it has is
- * settled when it starts. */
-static int change_network(struct tn_http_exchange *x, struct box *b, const struct tn_json *wish,
-                          const struct tn_json *has, struct tn_error *err)
-{
-    const char *wanted = tn_json_get_str(wish, "network", "open");
-    const char *network = tn_json_get_str(has, "network", "");
-
-    const struct tn_json *rules = tn_json_get(wish, "allow"), *old = tn_json_get(has, "rules");
-    bool opens = strcmp(tn_json_get_str(wish, "network", ""), "open") == 0;
-    if (strcmp(network, "allow") != 0 || opens)
-        return strcmp(network, wanted) == 0 &&
-                       !(opens && (tn_json_count(rules) || tn_json_count(old)))
-                   ? 0
-                   : tn_fail(err, TN_E_CONFLICT,
-                             "the network of this sandbox is %.20s for as long as it lives: one "
-                             "that is made with denyOut and allowOut takes other lists",
-                             network);
-    struct tn_rules_change change = {.allow = without(rules, old), .deny = without(old, rules)};
-    int failed = box_change_rules(b, caller_of(x), &change, err);
-    free(change.allow.items);
-    free(change.deny.items);
-    return failed;
-}
-
-static int read_network(struct box *b, const struct tn_json *body, struct tn_json **wish,
-                        struct tn_json **has, struct tn_error *err)
-{
-    static const char all[] = "{\"allow\":[\"0.0.0.0/0:*\",\"[::]/0:*\"]}";
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(E2B_BODY_MAX), now = TN_BUF_INIT(E2B_BODY_MAX);
-    struct tn_jw w = tn_jw(&text), told = tn_jw(&now);
+    tn_autobuf struct tn_buf wish = TN_BUF_INIT(E2B_BODY_MAX);
+    struct tn_jw w = tn_jw(&wish);
 
     tn_jw_object(&w);
-    tn_jw_object(&told);
-    if (e2b_put_network(&w, body, body, err) || box_put_network(b, &told, err))
+    if (e2b_put_network(&w, body, body, err))
         return -1;
     tn_jw_object_end(&w);
-    tn_jw_object_end(&told);
-    if (!tn_buf_ok(&text) || !tn_buf_ok(&now))
-        return tn_fail(err, TN_E_TOO_LARGE, "network: too much of it");
-    if (text.len == 2) { /* {}: everything */
-        tn_buf_reset(&text);
-        tn_buf_puts(&text, all);
-    }
-    return tn_json_parse(tn_buf_str(&text), text.len, wish, err) ||
-                   tn_json_parse(tn_buf_str(&now), now.len, has, err)
-               ? -1
-               : 0;
+    return surface_change_network(b, caller_of(x), &wish, err);
 }
 
 static int is_of_others(const char *name, struct tn_json *value, void *ctx)
@@ -492,13 +441,12 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     autobox struct box *b = e2b_box(x, s, SCOPE_MANAGE);
-    tn_autojson struct tn_json *body = NULL, *wish = NULL, *has = NULL;
+    tn_autojson struct tn_json *body = NULL;
     struct tn_error err = {0};
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    int failed = read_network(b, body, &wish, &has, &err) ||
-                 change_network(x, b, wish, has, &err) || change_public(x, b, body, &err);
+    int failed = change_network(x, b, body, &err) || change_public(x, b, body, &err);
     if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

@@ -605,6 +605,8 @@ const struct modal_method modal_router[] = {
     {"TaskExecPoll", MODAL_MESSAGE(task_exec), exec_poll, SCOPE_USE},
     {"TaskSnapshotFilesystem", MODAL_MESSAGE(task_snapshot_filesystem_request), modal_task_snapshot,
      SCOPE_MANAGE},
+    {"TaskSetNetworkAccess", MODAL_MESSAGE(task_set_network_access_request), modal_set_network,
+     SCOPE_MANAGE},
     {"TaskReloadVolumes", MODAL_MESSAGE(who), modal_reload_volumes, SCOPE_USE},
     {"SandboxStdioReadV2", MODAL_MESSAGE(sandbox_stdio_read_v2_request), sandbox_stdio, SCOPE_USE},
     {"SandboxStdinWriteV2", MODAL_MESSAGE(sandbox_stdin_write_v2_request), sandbox_stdin,

@@ -44,18 +44,16 @@ static int check_wish(struct modal_call *c, const Modal__Sandbox *d, struct tn_e
     return native_check_names(d->name, NULL, NULL, err);
 }
 
-static bool wants_network(const Modal__Sandbox *d)
+static bool wants_network(bool block, const Modal__NetworkAccess *n)
 {
-    return d->block_network || (d->network_access && d->network_access->network_access_type > 1);
+    return block || (n && n->network_access_type > 1);
 }
 
-static void put_network(struct tn_jw *w, const Modal__Sandbox *d)
+static void put_network(struct tn_jw *w, bool block, const Modal__NetworkAccess *n)
 {
-    const Modal__NetworkAccess *n = d->network_access;
-
-    if (!wants_network(d))
+    if (!wants_network(block, n))
         return;
-    bool list = !d->block_network && n->network_access_type == 3;
+    bool list = !block && n->network_access_type == 3;
     tn_jw_kstr(w, "network", list ? "allow" : "none");
     if (!list)
         return;
@@ -101,7 +99,7 @@ int modal_spec(struct modal_call *c, const char *from, const Modal__Sandbox *d,
     if (!template && openhands_takes_images(c->s, NULL))
         tn_jw_kstr(&w, "image", from);
     if (d) {
-        put_network(&w, d);
+        put_network(&w, d->block_network, d->network_access);
         put_size(&w, d->resources);
     }
     tn_jw_object_end(&w);
@@ -223,7 +221,7 @@ static struct box *make(struct modal_call *c, const struct wish *want,
         }
         return b;
     }
-    if (wants_network(want->d)) {
+    if (wants_network(want->d->block_network, want->d->network_access)) {
         tn_fail(err, TN_E_INVALID, "network: a sandbox from a built image has that of its image");
         return NULL;
     }
@@ -376,6 +374,26 @@ static int sandbox_create_2(struct modal_call *c, const void *request, struct tn
     out.task_id = modal_id("ta", b, task);
     out.command_router_access = &access;
     return modal_send(c, &out, err);
+}
+
+int modal_set_network(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__TaskSetNetworkAccessRequest *in = request;
+    tn_autobuf struct tn_buf wish = {.max = SPEC_MAX, .purse = purse_of(c->x)};
+    autobox struct box *b = modal_box(c, in->task_id, err);
+    struct tn_jw w = tn_jw(&wish);
+
+    if (!b)
+        return -1;
+    if (!in->network_access || in->network_access->network_access_type < 1)
+        return tn_fail(err, TN_E_INVALID, "network_access: expected open, blocked or a list");
+    tn_jw_object(&w);
+    put_network(&w, false, in->network_access);
+    tn_jw_object_end(&w);
+    int failed = surface_change_network(b, c->who, &wish, err);
+    return native_audit(c->x, c->s, "network.change", box_id(b), failed ? err : NULL)
+               ? MODAL_ANSWERED
+               : failed;
 }
 
 const struct modal_method modal_creates[] = {

@@ -119,6 +119,9 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
 int modal_spec(struct modal_call *c, const char *from, const Modal__Sandbox *d,
                const struct tn_json *env, struct tn_spec *spec, struct tn_error *err);
 
+/* A call of the router: what it may reach from now on. */
+int modal_set_network(struct modal_call *c, const void *request, struct tn_error *err);
+
 /* --- names and tags (list.c) ----------------------------------------------------------------- */
 
 /* Whether one that runs has that name in that app; its id. */

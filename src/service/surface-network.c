@@ -1,0 +1,77 @@
+/* The lists of addresses and names that sandboxes of the clouds may reach, as rules of the gate. */
+#include <arpa/inet.h>
+
+#include "service/surface.h"
+
+enum { NETWORK_MAX = 256 << 10 };
+
+void surface_put_rule(struct tn_jw *w, const char *text)
+{
+    tn_autofree char *host = tn_strndup(text, strcspn(text, "/"));
+    unsigned char address[16];
+    bool v6 = inet_pton(AF_INET6, host, address) == 1;
+    bool numeric = v6 || inet_pton(AF_INET, host, address) == 1;
+    tn_autofree char *rule = v6 ? tn_asprintf("[%s]%s:*", host, text + strlen(host))
+                                : tn_asprintf("%s%s", text, numeric ? ":*" : "");
+
+    tn_jw_str(w, rule);
+}
+
+/* Of rules that are lists of JSON: those of `these` that are not among the others, borrowed; the
+ * caller frees the items. */
+static struct tn_str_list without(const struct tn_json *these, const struct tn_json *others)
+{
+    struct tn_str_list out = {.items = tn_calloc(tn_json_count(these) + 1, sizeof *out.items)};
+
+    for (size_t i = 0; i < tn_json_count(these); i++) {
+        const char *rule = tn_json_str(tn_json_at(these, i), NULL);
+        if (rule && !tn_json_lists(others, rule))
+            out.items[out.count++] = (char *)rule;
+    }
+    return out;
+}
+
+static int change(struct box *b, const struct caller *who, const struct tn_json *wish,
+                  const struct tn_json *has, struct tn_error *err)
+{
+    const char *wanted = tn_json_get_str(wish, "network", "open");
+    const char *network = tn_json_get_str(has, "network", "");
+    const struct tn_json *rules = tn_json_get(wish, "allow"), *old = tn_json_get(has, "rules");
+    bool opens = strcmp(tn_json_get_str(wish, "network", ""), "open") == 0;
+
+    if (strcmp(network, "allow") != 0 || opens)
+        return strcmp(network, wanted) == 0 &&
+                       !(opens && (tn_json_count(rules) || tn_json_count(old)))
+                   ? 0
+                   : tn_fail(err, TN_E_CONFLICT,
+                             "the network of this sandbox is %.20s for as long as it lives: one "
+                             "that is made with lists of what it may reach takes others",
+                             network);
+    struct tn_rules_change change = {.allow = without(rules, old), .deny = without(old, rules)};
+    int failed = box_change_rules(b, who, &change, err);
+    free(change.allow.items);
+    free(change.deny.items);
+    return failed;
+}
+
+int surface_change_network(struct box *b, const struct caller *who, const struct tn_buf *members,
+                           struct tn_error *err)
+{
+    static const char all[] = "{\"allow\":[\"0.0.0.0/0:*\",\"[::]/0:*\"]}";
+    tn_autobuf struct tn_buf now = TN_BUF_INIT(NETWORK_MAX);
+    tn_autojson struct tn_json *wish = NULL, *has = NULL;
+    struct tn_jw told = tn_jw(&now);
+
+    tn_jw_object(&told);
+    if (box_put_network(b, &told, err))
+        return -1;
+    tn_jw_object_end(&told);
+    if (!tn_buf_ok(members) || !tn_buf_ok(&now))
+        return tn_fail(err, TN_E_TOO_LARGE, "network: too much of it");
+    const char *text = members->len == 2 ? all : tn_buf_str(members); /* {}: everything */
+    return tn_json_parse(text, strlen(text), &wish, err) ||
+                   tn_json_parse(tn_buf_str(&now), now.len, &has, err) ||
+                   change(b, who, wish, has, err)
+               ? -1
+               : 0;
+}
