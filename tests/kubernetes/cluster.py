@@ -540,7 +540,7 @@ class Cluster:
     def provide_volumes(self):
         """What a provisioner does: a claim of the class gets a directory, which goes with the claim."""
         while not self.ended.is_set():
-            with contextlib.suppress(OSError, http.client.HTTPException, ValueError), contextlib.closing(self.connection(5)) as connection:
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError, subprocess.TimeoutExpired), contextlib.closing(self.connection(5)) as connection:
                 headers = {"Authorization": f"Bearer {self.tokens['admin']}"}
                 connection.request("GET", "/api/v1/persistentvolumeclaims?watch=1", headers=headers)
                 for line in connection.getresponse():

@@ -134,8 +134,10 @@ class Service:
         return next((pod for pod in found if "deletionTimestamp" not in pod["metadata"]), None)
 
     def describe(self):
-        words = ("describe", "pods"), ("get", "events"), ("logs", "deployment/tendon", "--tail=50")
-        return "\n".join(self.cluster.try_kubectl(*w, namespace="tendon").stdout for w in words)
+        ours = ("describe", "pods"), ("get", "events"), ("logs", "deployment/tendon", "--tail=50")
+        theirs = ("describe", "pods,persistentvolumeclaims"), ("get", "events")
+        asked = [*(("tendon", words) for words in ours), *((SANDBOXES, words) for words in theirs)]
+        return "\n".join(self.cluster.try_kubectl(*words, namespace=namespace).stdout for namespace, words in asked)
 
     def await_rollout(self):
         result = self.cluster.try_kubectl("rollout", "status", "deployment/tendon", "--timeout=150s", namespace="tendon", timeout=200)
