@@ -10,6 +10,7 @@
 enum { SCRIPT_MAX = 120 << 10, VALUES_MAX = 128 << 10, COPY_MOST = 65 };
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PROFILE "/etc/profile.d/tendon-image.sh"
+#define TOO_MUCH "dockerfile: ENV and ARG: there is too much of it"
 
 void dockerfile_done(struct dockerfile *d)
 {
@@ -20,10 +21,20 @@ void dockerfile_done(struct dockerfile *d)
     *d = (struct dockerfile){0};
 }
 
-struct variable {
+struct dockerfile_variable {
     char *name, *value;
     bool env; /* not only for the build */
 };
+
+void dockerfile_variables_done(struct dockerfile_variables *vars)
+{
+    for (size_t i = 0; i < vars->count; i++) {
+        free(vars->items[i].name);
+        free(vars->items[i].value);
+    }
+    free(vars->items);
+    *vars = (struct dockerfile_variables){0};
+}
 
 struct reader {
     struct tn_buf script;
@@ -31,18 +42,13 @@ struct reader {
     const char *context; /* NULL: none */
     char *image, *user;  /* user NULL: the sandbox's own */
     char *workdir;       /* NULL: nobody has said */
-    struct variable *variables;
-    size_t count, bytes; /* of their values */
+    struct dockerfile_variables vars;
     struct tn_error *err;
 };
 
 static void reader_done(struct reader *r)
 {
-    for (size_t i = 0; i < r->count; i++) {
-        free(r->variables[i].name);
-        free(r->variables[i].value);
-    }
-    free(r->variables);
+    dockerfile_variables_done(&r->vars);
     free(r->user);
     free(r->image);
     free(r->workdir);
@@ -76,16 +82,24 @@ static size_t name_length(const char *at)
     return isdigit((unsigned char)*at) ? 0 : n;
 }
 
-static const char *value_of(const struct reader *r, const char *name, size_t n)
+const char *dockerfile_value(const struct dockerfile_variables *vars, const char *name, size_t n)
 {
-    for (size_t i = r->count; i-- > 0;)
-        if (strlen(r->variables[i].name) == n && strncmp(r->variables[i].name, name, n) == 0)
-            return r->variables[i].value;
-    return n == 4 && strncmp(name, "PATH", n) == 0 ? USUAL_PATH : "";
+    for (size_t i = vars->count; i-- > 0;)
+        if (strlen(vars->items[i].name) == n && strncmp(vars->items[i].name, name, n) == 0)
+            return vars->items[i].value;
+    return NULL;
+}
+
+static const char *value_of(const struct dockerfile_variables *vars, const char *name, size_t n)
+{
+    const char *value = dockerfile_value(vars, name, n);
+
+    return value ? value : n == 4 && strncmp(name, "PATH", n) == 0 ? USUAL_PATH : "";
 }
 
 /* One character of a value, or a variable of it; how many characters of the text that was. */
-static size_t put_plain(const struct reader *r, struct tn_buf *out, const char *at, bool live)
+static size_t put_plain(const struct dockerfile_variables *vars, struct tn_buf *out, const char *at,
+                        bool live)
 {
     size_t brace = *at == '$' && at[1] == '{', n = name_length(at + 1 + brace);
 
@@ -93,17 +107,18 @@ static size_t put_plain(const struct reader *r, struct tn_buf *out, const char *
         tn_buf_putc(out, *at);
         return 1;
     }
-    tn_buf_puts(out, value_of(r, at + 1 + brace, n));
+    tn_buf_puts(out, value_of(vars, at + 1 + brace, n));
     return 1 + n + 2 * brace;
 }
 
-/* The word at `at`: what it stands for, or (r NULL) a word in double quotes; whole: to the end of
- * the line.  What follows. */
-static const char *put_word(const struct reader *r, struct tn_buf *out, const char *at, bool whole)
+/* The word at `at`: what it stands for, or (vars NULL) a word in double quotes; whole: to the end
+ * of the line.  What follows. */
+static const char *put_word(const struct dockerfile_variables *vars, struct tn_buf *out,
+                            const char *at, bool whole)
 {
     char quote = '\0';
 
-    if (!r)
+    if (!vars)
         tn_buf_putc(out, '"');
     while (*at && (quote || whole || !strchr(" \t", *at))) {
         bool is_quote = quote ? *at == quote : !whole && strchr("\"'", *at);
@@ -115,11 +130,11 @@ static const char *put_word(const struct reader *r, struct tn_buf *out, const ch
         }
         at += escaped;
         bool live = !escaped && quote != '\'';
-        if (!r)
+        if (!vars)
             put_inside(out, at, live);
-        at += r ? put_plain(r, out, at, live) : 1;
+        at += vars ? put_plain(vars, out, at, live) : 1;
     }
-    if (!r)
+    if (!vars)
         tn_buf_putc(out, '"');
     return skip_blanks(at);
 }
@@ -171,46 +186,72 @@ static int do_run(struct reader *r, const char *at)
 }
 
 /* Keeps what the variable of that name is from here on. */
-static int set_variable(struct reader *r, const char *name, size_t n, char *value, bool env)
+static int set_variable(struct dockerfile_variables *vars, const char *name, size_t n, char *value,
+                        bool env, struct tn_error *err)
 {
-    r->variables = tn_realloc(r->variables, (r->count + 1) * sizeof *r->variables);
-    r->variables[r->count++] =
-        (struct variable){.name = tn_strndup(name, n), .value = value, .env = env};
-    r->bytes += strlen(value);
-    return r->bytes <= VALUES_MAX ? 0 : refuse(r, "ENV and ARG: there is too much of it");
+    vars->items = tn_realloc(vars->items, (vars->count + 1) * sizeof *vars->items);
+    vars->items[vars->count++] =
+        (struct dockerfile_variable){.name = tn_strndup(name, n), .value = value, .env = env};
+    vars->bytes += strlen(value);
+    return vars->bytes <= VALUES_MAX ? 0 : tn_fail(err, TN_E_INVALID, "%s", TOO_MUCH);
 }
 
 /* The same for the word at `at`. */
-static int set_word(struct reader *r, const char *name, size_t n, const char *at, bool whole,
-                    bool env)
+static int set_word(struct dockerfile_variables *vars, const char *name, size_t n, const char *at,
+                    bool whole, bool env, struct tn_error *err)
 {
     tn_autobuf struct tn_buf value = TN_BUF_INIT(VALUES_MAX);
 
-    put_word(r, &value, at, whole);
-    return tn_buf_ok(&value) ? set_variable(r, name, n, tn_buf_take(&value), env)
-                             : refuse(r, "ENV and ARG: there is too much of it");
+    put_word(vars, &value, at, whole);
+    return tn_buf_ok(&value) ? set_variable(vars, name, n, tn_buf_take(&value), env, err)
+                             : tn_fail(err, TN_E_INVALID, "%s", TOO_MUCH);
 }
 
-/* NAME=value NAME=value, or NAME and all that follows. */
-static int do_env(struct reader *r, const char *at)
+int dockerfile_add_env(struct dockerfile_variables *vars, const char *at, dockerfile_env_fn fn,
+                       void *ctx, struct tn_error *err)
 {
-    size_t n;
-
     do {
-        n = name_length(at);
+        tn_autobuf struct tn_buf word = TN_BUF_INIT(VALUES_MAX);
+        size_t n = name_length(at);
         bool whole = n && strchr(" \t", at[n]) && at[n];
         if (!n || (at[n] != '=' && !whole))
-            return refuse(r, "ENV: expected NAME=value");
+            return tn_fail(err, TN_E_INVALID, "dockerfile: ENV: expected NAME=value");
         const char *value = whole ? skip_blanks(at + n) : at + n + 1;
-        if (set_word(r, at, n, value, whole, true))
+        if (set_word(vars, at, n, value, whole, true, err))
             return -1;
-        tn_buf_printf(&r->script, "export %.*s=", (int)n, at);
-        const char *next = put_word(NULL, &r->script, value, whole);
-        tn_buf_printf(&r->script, "\nprintf 'export %%s=%%q\\n' %.*s \"$%.*s\" >>" PROFILE "\n",
-                      (int)n, at, (int)n, at);
-        at = next;
+        at = put_word(NULL, &word, value, whole);
+        const struct dockerfile_variable *v = &vars->items[vars->count - 1];
+        fn(v->name, v->value, tn_buf_str(&word), ctx);
     } while (*at);
     return 0;
+}
+
+char *dockerfile_line(const struct dockerfile_variables *vars, const char *at)
+{
+    tn_autobuf struct tn_buf plain = TN_BUF_INIT(VALUES_MAX);
+
+    put_word(vars, &plain, at, !strchr("\"'", *at));
+    return tn_buf_take(&plain);
+}
+
+void dockerfile_escape(struct tn_buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr(" \t\"'\\$", *text))
+            tn_buf_putc(out, '\\');
+        tn_buf_putc(out, *text);
+    }
+}
+
+static void export_env(const char *name, const char *value, const char *word, void *script)
+{
+    tn_buf_printf(script, "export %s=%s\nprintf 'export %%s=%%q\\n' %s \"$%s\" >>" PROFILE "\n",
+                  name, word, name, name);
+}
+
+static int do_env(struct reader *r, const char *at)
+{
+    return dockerfile_add_env(&r->vars, at, export_env, &r->script, r->err);
 }
 
 static int do_arg(struct reader *r, const char *at)
@@ -229,25 +270,22 @@ static int do_arg(struct reader *r, const char *at)
     else
         put_word(NULL, &r->script, at + n + 1, false);
     tn_buf_puts(&r->script, "\n");
-    return given ? set_variable(r, name, n, tn_strdup(given), false)
-                 : set_word(r, name, n, at + n + 1, false, false);
+    return given ? set_variable(&r->vars, name, n, tn_strdup(given), false, r->err)
+                 : set_word(&r->vars, name, n, at + n + 1, false, false, r->err);
 }
 
 static int do_workdir(struct reader *r, const char *at)
 {
     tn_autobuf struct tn_buf word = TN_BUF_INIT(DOCKERFILE_MAX);
-    tn_autobuf struct tn_buf plain = TN_BUF_INIT(VALUES_MAX);
-    bool quoted = strchr("\"'", *at);
 
-    put_word(NULL, &word, at, !quoted);
+    put_word(NULL, &word, at, !strchr("\"'", *at));
     tn_buf_printf(&r->script, "mkdir -p -- %s\ncd -- %s\n", tn_buf_str(&word), tn_buf_str(&word));
-    put_word(r, &plain, at, !quoted);
-    const char *path = tn_buf_str(&plain);
+    tn_autofree char *path = dockerfile_line(&r->vars, at);
     char *now =
         *path == '/' ? tn_strdup(path) : tn_asprintf("%s/%s", r->workdir ? r->workdir : "", path);
     free(r->workdir);
     r->workdir = now;
-    return tn_buf_ok(&plain) && strlen(now) < DOCKERFILE_MAX ? 0 : refuse(r, "WORKDIR: too long");
+    return strlen(now) < DOCKERFILE_MAX ? 0 : refuse(r, "WORKDIR: too long");
 }
 
 static int do_user(struct reader *r, const char *at)
@@ -323,6 +361,30 @@ static size_t copy_words(struct tn_buf words[], size_t most, const char *at)
     return n;
 }
 
+/* The one image that nearly all who copy from one mean: its programs are on PyPI as well. */
+#define UV_OPTION "--from=ghcr.io/astral-sh/uv"
+#define UV_PLACE "/tmp/.tendon-uv"
+
+/* Adds what makes the programs of that tag, a version, to be copied from UV_PLACE. */
+static int add_uv(struct reader *r, struct tn_buf *script, const char *tag)
+{
+    tn_autofree char *version = tn_strndup(tag, strcspn(tag, " \t"));
+    bool latest = !*version || strcmp(version, ":latest") == 0;
+    bool dotted = *version == ':' && isdigit((unsigned char)version[1]) &&
+                  !version[1 + strspn(version + 1, "0123456789.")];
+    const char *dot = strchr(version, '.');
+    bool exact = dot && strchr(dot + 1, '.');
+
+    if (!latest && !dotted)
+        return refuse(r, "COPY --from: of the image of uv it is `latest` or a version");
+    tn_buf_printf(script,
+                  "%srm -rf " UV_PLACE "\npython3 -m pip install --quiet --no-deps"
+                  " --disable-pip-version-check --target " UV_PLACE " 'uv%s%s%s'\n",
+                  dockerfile_copy, latest ? "" : "==", latest ? "" : version + 1,
+                  latest || exact ? "" : ".*");
+    return 0;
+}
+
 int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
                         struct tn_error *err)
 {
@@ -330,12 +392,20 @@ int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *
     tn_autobuf struct tn_buf owner = TN_BUF_INIT(DOCKERFILE_MAX),
                              mode = TN_BUF_INIT(DOCKERFILE_MAX);
     struct tn_buf words[COPY_MOST];
+    const char *uv = NULL;
     int failed = 0;
 
     for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
-        if (!take_option(at, "--chown=", &owner) && !take_option(at, "--chmod=", &mode) &&
-            strncmp(at, "--link", 6) != 0)
+        if (strncmp(at, UV_OPTION, sizeof UV_OPTION - 1) == 0)
+            uv = at + sizeof UV_OPTION - 1;
+        else if (!take_option(at, "--chown=", &owner) && !take_option(at, "--chmod=", &mode) &&
+                 strncmp(at, "--link", 6) != 0)
             return refuse(&r, "COPY and ADD: --chown, --chmod and --link are served here");
+    if (!uv && !context)
+        return refuse(&r, "COPY and ADD: there is no build context here");
+    if (uv && add_uv(&r, script, uv))
+        return -1;
+    context = uv ? UV_PLACE "/bin" : context;
     size_t n = copy_words(words, COPY_MOST, at);
     if (n < 2 || n == COPY_MOST || strncmp(at, "<<", 2) == 0)
         failed = refuse(&r, "COPY and ADD: expected sources and where they go");
@@ -350,14 +420,13 @@ int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *
             tn_buf_printf(script, " %s", tn_buf_str(&words[i]));
         tn_buf_done(&words[i]);
     }
-    tn_buf_puts(script, "\n");
+    tn_buf_puts(script, uv ? "\nrm -rf " UV_PLACE "\n" : "\n");
     return failed;
 }
 
 static int do_copy(struct reader *r, const char *at)
 {
-    return r->context ? dockerfile_add_copy(&r->script, r->context, at, r->err)
-                      : refuse(r, "COPY and ADD: there is no build context here");
+    return dockerfile_add_copy(&r->script, r->context, at, r->err);
 }
 
 static const struct {
@@ -424,9 +493,9 @@ static struct tn_json *make_env(const struct reader *r, struct tn_error *err)
     struct tn_json *env = NULL;
 
     tn_jw_object(&w);
-    for (size_t i = 0; i < r->count; i++)
-        if (r->variables[i].env)
-            tn_jw_kstr(&w, r->variables[i].name, r->variables[i].value);
+    for (size_t i = 0; i < r->vars.count; i++)
+        if (r->vars.items[i].env)
+            tn_jw_kstr(&w, r->vars.items[i].name, r->vars.items[i].value);
     tn_jw_object_end(&w);
     return tn_json_parse(tn_buf_str(&text), text.len, &env, err) ? NULL : env;
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import os
 import pathlib
 import socket
 import sys
@@ -171,8 +172,46 @@ def images():
     again = box(image=modal.Image.from_id(snapshot.object_id))
     assert again.exec("sh", "-c", "echo $GREETING").stdout.read() == "hello you\n"
     again.terminate()
+    # Variables are looked up where a Dockerfile does so, once.
+    named = image().dockerfile_commands("ENV BIN=/tmp/bin", "ENV PATH=$BIN:$PATH PLAIN='$BIN' LATER=\"${BIN} too\" OWN=\\$BIN", "WORKDIR $BIN")
+    sb = box(image=named.run_commands("printf '#!/bin/sh\\necho mine\\n' > $BIN/mine && chmod +x $BIN/mine && mine").env({"BIN": "/none"}))
+    assert sb.exec("mine").stdout.read() == "mine\n"
+    assert sb.exec("sh", "-c", "echo \"$PLAIN,$LATER,$OWN,$PWD\"").stdout.read() == "$BIN,/tmp/bin too,$BIN,/tmp/bin\n"
+    sb.terminate()
+    with tempfile.TemporaryDirectory() as place:
+        (pathlib.Path(place) / "Dockerfile").write_text("FROM debian:12\nARG GIVEN=usual\nARG USUAL=usual\nRUN echo $GIVEN $USUAL > /tmp/said\n")
+        sb = box(image=modal.Image.from_dockerfile(f"{place}/Dockerfile", build_args={"GIVEN": "it's \"given\" $HOME"}))
+        assert sb.exec("cat", "/tmp/said").stdout.read() == "it's \"given\" $HOME usual\n"
+        sb.terminate()
     fails(lambda: box(image=image().run_commands("exit 3")), modal.exception.RemoteError, modal.exception.ImageBuilderVersion if hasattr(modal.exception, "ImageBuilderVersion") else modal.exception.RemoteError)
     fails(lambda: modal.Image.from_id("im-abcdefghij").build(app()) if NEWEST else box(image=modal.Image.from_id("im-abcdefghij")), modal.exception.NotFoundError)
+
+
+def packages():
+    """By uv, and from files of one's own; without a network: WHEELS is the directory that has them."""
+    wheels = os.environ["WHEELS"]
+    base = modal.Image.from_registry("wheels").env({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "UV_OFFLINE": "1"})
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+        wanted.write("tendon-hello==1.0\n")
+        wanted.flush()
+        by_file = base.pip_install_from_requirements(wanted.name)
+        by_uv_of_file = base.uv_pip_install(requirements=[wanted.name], find_links=wheels)
+        for made in (by_file, by_uv_of_file, base.uv_pip_install("tendon-hello", find_links=wheels, uv_version=os.environ["UV"])):
+            sb = box(image=made)
+            assert sb.exec("python3", "-c", "import tendon_hello; print(tendon_hello.word)").stdout.read() == "hello\n"
+            sb.terminate()
+    with tempfile.TemporaryDirectory() as project:
+        (pathlib.Path(project) / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["tendon-hello"]\n')
+        sb = box(image=base.env({"UV_FIND_LINKS": wheels}).uv_sync(project))
+        assert sb.exec("python", "-c", "import sys, tendon_hello; print(tendon_hello.word, sys.prefix)").stdout.read() == "hello /.uv/.venv\n"
+        sb.terminate()
+    for refused in (base.uv_pip_install("x", uv_version="0.1-alpine"), base.dockerfile_commands("COPY --from=debian:12 /bin/true /bin/true2")):
+        fails(lambda one=refused: box(image=one), modal.exception.InvalidError, modal.exception.RemoteError)
+    shell = base.shell(["/bin/bash", "-o", "pipefail", "-c"])
+    sb = box(image=shell.run_commands("a=(1 2); echo ${a[1]} > /tmp/shell"))
+    assert sb.exec("cat", "/tmp/shell").stdout.read() == "2\n"
+    sb.terminate()
+    fails(lambda: box(image=shell.run_commands("false | true")), modal.exception.RemoteError)
 
 
 def volumes():

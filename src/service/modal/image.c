@@ -145,50 +145,17 @@ static bool is_word(const char *line, const char *word, const char **rest)
     return true;
 }
 
-/* "A=b C='d e'", or the old "A b c": calls fn for each. */
-typedef void (*env_fn)(const char *name, const char *value, void *ctx);
-static void each_env(const char *text, env_fn fn, void *ctx)
-{
-    size_t name = strcspn(text, "= \t");
-
-    if (text[name] != '=') {
-        tn_autofree char *key = tn_strndup(text, name);
-        fn(key, text + name + strspn(text + name, " \t"), ctx);
-        return;
-    }
-    while (*text && text[name = strcspn(text, "= \t")] == '=') {
-        tn_autobuf struct tn_buf value = TN_BUF_INIT(RECIPE_MAX);
-        tn_autofree char *key = tn_strndup(text, name);
-        char quote = 0;
-        for (text += name + 1; *text && (quote || !strchr(" \t", *text)); text++) {
-            if (quote ? *text == quote : *text == '"' || *text == '\'')
-                quote = quote ? 0 : *text;
-            else if (*text == '\\' && quote != '\'' && text[1])
-                tn_buf_putc(&value, *++text);
-            else
-                tn_buf_putc(&value, *text);
-        }
-        fn(key, tn_buf_str(&value), ctx);
-        text += strspn(text, " \t");
-    }
-}
-
-static void put_env(const char *name, const char *value, void *ctx)
+static void put_env(const char *name, const char *value, const char *word, void *ctx)
 {
     tn_jw_kstr(ctx, name, value);
-}
-
-static void export_env(const char *name, const char *value, void *ctx)
-{
-    tn_buf_printf(ctx, "export %s=", name);
-    surface_add_quoted(ctx, value, strlen(value));
-    tn_buf_puts(ctx, "\n");
 }
 
 char *modal_recipe_env(const char *recipe, char **workdir)
 {
     tn_autobuf struct tn_buf env = TN_BUF_INIT(4 * RECIPE_MAX);
+    autovariables struct dockerfile_variables vars = {0};
     struct tn_jw w = tn_jw(&env);
+    struct tn_error err;
     const char *rest;
     char *line;
 
@@ -196,10 +163,11 @@ char *modal_recipe_env(const char *recipe, char **workdir)
     tn_jw_object(&w);
     for (; (line = next_line(&recipe)); free(line)) {
         if (is_word(line, "ENV", &rest)) {
-            each_env(rest, put_env, &w);
+            dockerfile_add_env(&vars, rest, put_env, &w, &err);
         } else if (is_word(line, "WORKDIR", &rest)) {
+            tn_autofree char *path = dockerfile_line(&vars, rest);
             char *now =
-                *rest == '/' || !*workdir ? tn_strdup(rest) : tn_asprintf("%s/%s", *workdir, rest);
+                *path == '/' || !*workdir ? tn_strdup(path) : tn_asprintf("%s/%s", *workdir, path);
             free(*workdir);
             *workdir = now;
         }
@@ -219,9 +187,13 @@ char *modal_recipe_workdir(const char *recipe)
 /* What becomes of a Dockerfile. */
 struct plan {
     struct modal_image base;
-    struct tn_buf recipe; /* of the result: lines of ENV and WORKDIR */
-    struct tn_buf script; /* for RUN, with what ENV and WORKDIR mean there */
+    struct dockerfile_variables vars;
+    struct tn_buf recipe; /* of the result: ENV, WORKDIR and SHELL, with nothing to look up */
+    struct tn_buf script; /* for RUN, with what these mean there */
+    char *shell;          /* of SHELL, as words of a shell; NULL: the usual one */
     const char *context;  /* the id of its mount, or NULL */
+    Modal__ImageContextFile *const *files; /* of the request, besides */
+    size_t file_count;
     bool runs;
 };
 
@@ -230,27 +202,89 @@ static void plan_done(struct plan *p)
     modal_image_done(&p->base);
     tn_buf_done(&p->recipe);
     tn_buf_done(&p->script);
+    dockerfile_variables_done(&p->vars);
+    free(p->shell);
 }
 #define autoplan TN_CLEANUP(plan_done)
 
-/* ENV and WORKDIR count for the commands and for the result. */
-static bool plan_setting(const char *line, struct plan *p)
+/* ["/bin/bash", "-c"] */
+static bool set_shell(const char *text, struct plan *p)
+{
+    tn_autobuf struct tn_buf words = TN_BUF_INIT(RECIPE_MAX);
+    tn_autojson struct tn_json *list = NULL;
+
+    if (tn_json_parse(text, strlen(text), &list, NULL) || !tn_json_count(list))
+        return false;
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        const char *word = tn_json_str(tn_json_at(list, i), NULL);
+        if (!word)
+            return false;
+        tn_buf_puts(&words, i ? " " : "");
+        surface_add_quoted(&words, word, strlen(word));
+    }
+    free(p->shell);
+    p->shell = tn_buf_take(&words);
+    return true;
+}
+
+static void add_command(struct plan *p, const char *text)
+{
+    if (!p->shell) {
+        tn_buf_printf(&p->script, "(%s\n)\n", text);
+        return;
+    }
+    tn_buf_printf(&p->script, "%s ", p->shell);
+    surface_add_quoted(&p->script, text, strlen(text));
+    tn_buf_puts(&p->script, "\n");
+}
+
+static void plan_env(const char *name, const char *value, const char *word, void *ctx)
+{
+    struct plan *p = ctx;
+
+    tn_buf_printf(&p->script, "export %s=%s\n", name, word);
+    tn_buf_printf(&p->recipe, "ENV %s=", name);
+    dockerfile_escape(&p->recipe, value);
+    tn_buf_puts(&p->recipe, "\n");
+}
+
+static void plan_workdir(const char *text, struct plan *p)
+{
+    tn_autofree char *path = dockerfile_line(&p->vars, text);
+
+    tn_buf_puts(&p->script, "mkdir -p -- ");
+    surface_add_quoted(&p->script, path, strlen(path));
+    tn_buf_puts(&p->script, "\ncd -- ");
+    surface_add_quoted(&p->script, path, strlen(path));
+    tn_buf_puts(&p->script, "\n");
+    tn_buf_puts(&p->recipe, "WORKDIR ");
+    dockerfile_escape(&p->recipe, path);
+    tn_buf_puts(&p->recipe, "\n");
+}
+
+/* ENV and WORKDIR count for the commands and for the result, SHELL for commands of later ones.  1
+ * when the line was one of them, 0, or -1. */
+static int plan_setting(const char *line, struct plan *p, struct tn_error *err)
 {
     const char *rest;
 
-    if (is_word(line, "ENV", &rest)) {
-        each_env(rest, export_env, &p->script);
-    } else if (is_word(line, "WORKDIR", &rest)) {
-        tn_buf_puts(&p->script, "mkdir -p -- ");
-        surface_add_quoted(&p->script, rest, strlen(rest));
-        tn_buf_puts(&p->script, "\ncd -- ");
-        surface_add_quoted(&p->script, rest, strlen(rest));
-        tn_buf_puts(&p->script, "\n");
-    } else {
-        return false;
+    if (is_word(line, "ENV", &rest))
+        return dockerfile_add_env(&p->vars, rest, plan_env, p, err) ? -1 : 1;
+    if (is_word(line, "WORKDIR", &rest)) {
+        plan_workdir(rest, p);
+        return 1;
     }
+    if (!is_word(line, "SHELL", &rest))
+        return 0;
+    if (!set_shell(rest, p))
+        return tn_fail(err, TN_E_INVALID, "SHELL: expected a list of words");
     tn_buf_printf(&p->recipe, "%s\n", line);
-    return true;
+    return 1;
+}
+
+static void plan_arg(const char *name, const char *value, const char *word, void *ctx)
+{
+    tn_buf_printf(ctx, "export %s=%s\n", name, word);
 }
 
 static int plan_from(struct modal_call *c, const Modal__Image *image, const char *name,
@@ -264,13 +298,19 @@ static int plan_from(struct modal_call *c, const Modal__Image *image, const char
             if (modal_use_image(c, image->base_images[i]->image_id, &p->base, err))
                 return -1;
             const char *at = p->base.recipe;
-            for (char *line; (line = next_line(&at)); free(line))
-                plan_setting(line, p);
-            return 0;
+            int failed = 0;
+            for (char *line; failed >= 0 && (line = next_line(&at)); free(line))
+                failed = plan_setting(line, p, err);
+            return failed < 0 ? -1 : 0;
         }
     p->base.from = tn_strdup(name);
     p->base.recipe = tn_strdup("");
     return 0;
+}
+
+static bool has_files(const struct plan *p)
+{
+    return p->context || p->file_count;
 }
 
 static int plan_line(struct modal_call *c, const Modal__Image *image, const char *line,
@@ -279,6 +319,7 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
     static const char *const without[] = {"CMD",        "ENTRYPOINT", "EXPOSE",     "LABEL",
                                           "MAINTAINER", "STOPSIGNAL", "HEALTHCHECK"};
     const char *rest;
+    int setting;
 
     if (is_word(line, "FROM", &rest))
         return plan_from(c, image, rest, p, err);
@@ -286,27 +327,27 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
         if (*rest == '[' || strncmp(rest, "--", 2) == 0)
             return tn_fail(err, TN_E_INVALID, "RUN: expected a command of a shell");
         p->runs = true;
-        tn_buf_printf(&p->script, "(%s\n)\n", rest);
+        add_command(p, rest);
         return 0;
     }
     if (is_word(line, "COPY", &rest) || is_word(line, "ADD", &rest)) {
-        if (!p->context)
-            return tn_fail(err, TN_E_INVALID, "%.60s: there are no files for it", line);
         p->runs = true;
-        return dockerfile_add_copy(&p->script, CONTEXT, rest, err);
+        return dockerfile_add_copy(&p->script, has_files(p) ? CONTEXT : NULL, rest, err);
     }
-    if (plan_setting(line, p))
-        return 0;
-    if (is_word(line, "ARG", &rest)) {
-        if (strchr(rest, '='))
-            each_env(rest, export_env, &p->script);
-        return 0;
+    if ((setting = plan_setting(line, p, err)))
+        return setting < 0 ? -1 : 0;
+    if (is_word(line, "ARG", &rest)) { /* what the request says counts more */
+        size_t n = strcspn(rest, "= \t");
+        return rest[n] != '=' || dockerfile_value(&p->vars, rest, n)
+                   ? 0
+                   : dockerfile_add_env(&p->vars, rest, plan_arg, &p->script, err);
     }
     for (size_t i = 0; i < TN_COUNT(without); i++)
         if (is_word(line, without[i], &rest))
             return 0;
     return tn_fail(err, TN_E_INVALID,
-                   "%.20s is not served here: FROM, RUN, COPY, ENV, ARG and WORKDIR are", line);
+                   "%.20s is not served here: FROM, RUN, COPY, ENV, ARG, SHELL and WORKDIR are",
+                   line);
 }
 
 /* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine,
@@ -343,6 +384,18 @@ static int plan_fork(struct modal_call *c, const Modal__Image *image, struct pla
                   : 0;
 }
 
+/* A value for ARG. */
+static int plan_given(struct plan *p, const Modal__Pair *arg, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * RECIPE_MAX);
+
+    tn_buf_printf(&text, "%s=", arg->key ? arg->key : "");
+    dockerfile_escape(&text, arg->value ? arg->value : "");
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "build_args: there is too much of it");
+    return dockerfile_add_env(&p->vars, tn_buf_str(&text), plan_arg, &p->script, err);
+}
+
 static int make_plan(struct modal_call *c, const Modal__Image *image, struct plan *p,
                      struct tn_error *err)
 {
@@ -354,11 +407,11 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
     tn_buf_init(&p->script, SCRIPT_MAX);
     p->context =
         image->context_mount_id && *image->context_mount_id ? image->context_mount_id : NULL;
-    tn_buf_printf(&p->script, "set -e\n%s", p->context ? dockerfile_copy : "");
-    for (size_t i = 0; i < image->n_build_args; i++)
-        if (image->build_args[i]->key)
-            export_env(image->build_args[i]->key,
-                       image->build_args[i]->value ? image->build_args[i]->value : "", &p->script);
+    p->files = image->context_files;
+    p->file_count = image->n_context_files;
+    tn_buf_printf(&p->script, "set -e\n%s", has_files(p) ? dockerfile_copy : "");
+    for (size_t i = 0; !failed && i < image->n_build_args; i++)
+        failed = plan_given(p, image->build_args[i], err);
     for (size_t i = 0; i < image->n_dockerfile_commands; i++)
         tn_buf_printf(&text, "%s\n", image->dockerfile_commands[i]);
     for (const char *at = tn_buf_str(&text); !failed && (line = next_line(&at)); free(line))
@@ -367,7 +420,7 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
         failed = tn_fail(err, TN_E_INVALID, "expected FROM");
     if (!failed && (!tn_buf_ok(&p->recipe) || !tn_buf_ok(&p->script) || !tn_buf_ok(&text)))
         failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
-    if (p->context)
+    if (has_files(p))
         tn_buf_puts(&p->script, "rm -rf " CONTEXT "\n");
     if (!failed && p->runs && p->base.from)
         failed = plan_fork(c, image, p, err);
@@ -419,6 +472,13 @@ static int take_digest(struct modal_call *c, const struct plan *p,
     tn_sha256_add(&h, tn_buf_str(&p->recipe), p->recipe.len + 1);
     tn_sha256_add(&h, tn_buf_str(&p->script), p->script.len);
     tn_sha256_add(&h, context.name, strlen(context.name));
+    for (size_t i = 0; i < p->file_count; i++) {
+        const Modal__ImageContextFile *f = p->files[i];
+        const uint64_t size = f->data.len;
+        tn_sha256_add(&h, f->filename, strlen(f->filename) + 1);
+        tn_sha256_add(&h, &size, sizeof size);
+        tn_sha256_add(&h, f->data.data, f->data.len);
+    }
     tn_sha256_end_hex(&h, digest);
     return 0;
 }
@@ -524,10 +584,20 @@ static int write_context(struct modal_call *c, struct box *b, const struct plan 
 {
     tn_autostatus struct tn_process_status status = {0};
 
-    if (!p->context ||
+    if (!has_files(p) ||
         process_look(b, "tag:" BUILD_TAG, &status, tn_deadline_in(MODAL_SECONDS), NULL) == 0)
         return 0;
-    return modal_write_mount(c, b, p->context, CONTEXT, err);
+    if (p->context && modal_write_mount(c, b, p->context, CONTEXT, err))
+        return -1;
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
+    const int64_t deadline = tn_deadline_in(SURFACE_WRITE_SECONDS);
+    for (size_t i = 0; f && i < p->file_count; i++) {
+        const ProtobufCBinaryData *data = &p->files[i]->data;
+        tn_autofree char *path = tn_asprintf(CONTEXT "/%s", p->files[i]->filename);
+        if (tn_hand_files_put(f, path, data->data, data->len, deadline, err))
+            return -1;
+    }
+    return f ? 0 : -1;
 }
 
 /* Starts the build; once more is the same as once. */
@@ -652,9 +722,12 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
     char id[MODAL_ID];
     int built = 1;
 
-    if (!in->image || in->image->n_context_files || in->image->build_function_def)
+    if (!in->image || in->image->build_function_def)
         return tn_fail(err, TN_E_INVALID,
-                       "an image is made of commands and mounts here: no functions");
+                       "an image is made of commands and files here: no functions");
+    for (size_t i = 0; i < in->image->n_context_files; i++)
+        if (!modal_is_filename(in->image->context_files[i]->filename))
+            return tn_fail(err, TN_E_INVALID, "context_files: a path below the context is wanted");
     if (make_plan(c, in->image, &plan, err))
         return -1;
     autobox struct box *b =

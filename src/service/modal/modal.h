@@ -143,6 +143,8 @@ int modal_open_ports(struct modal_call *c, struct box *b, const Modal__Sandbox *
 
 /* --- files for them (mounts.c) --------------------------------------------------------------- */
 
+/* Paths are those of a sandbox and go to its hand; one that climbs is none. */
+bool modal_is_filename(const char *text);
 struct blob;
 /* The list of files that an id (mo-) means; its name is their hash.  TN_E_NOT_FOUND. */
 int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, struct tn_error *err);

@@ -215,8 +215,7 @@ static void put_blob(struct tn_http_exchange *x, void *ctx)
 
 /* --- mounts ---------------------------------------------------------------------------------- */
 
-/* Paths are those of a sandbox and go to its hand; one that climbs is none. */
-static bool is_filename(const char *text)
+bool modal_is_filename(const char *text)
 {
     if (!text || !*text)
         return false;
@@ -246,7 +245,7 @@ static int mount_get(struct modal_call *c, const void *request, struct tn_error 
     for (size_t i = 0; i < in->n_files; i++) {
         const Modal__MountFile *f = in->files[i];
         autoblob struct blob file = {0};
-        if (!is_filename(f->filename) || !is_here(c, FILES, f->sha256_hex, &file))
+        if (!modal_is_filename(f->filename) || !is_here(c, FILES, f->sha256_hex, &file))
             return tn_fail(err, TN_E_INVALID, "files: %.100s was not uploaded, or is no path",
                            f->filename ? f->filename : "one");
         tn_jw_array(&w);
