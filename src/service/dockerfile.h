@@ -35,30 +35,6 @@ int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *
 int dockerfile_read(const char *text, const struct tn_json *args, const char *context,
                     struct dockerfile *out, struct tn_error *err);
 
-/* --- its parts ------------------------------------------------------------------------------- */
-
-/* What ENV and ARG have said so far. */
-struct dockerfile_variables {
-    struct dockerfile_variable *items;
-    size_t count, bytes; /* of their values */
-};
-void dockerfile_variables_done(struct dockerfile_variables *vars);
-#define autovariables TN_CLEANUP(dockerfile_variables_done)
-/* The value of the name of n characters; NULL: none. */
-const char *dockerfile_value(const struct dockerfile_variables *vars, const char *name, size_t n);
-/* What follows ENV, NAME=value NAME=value or NAME and the rest: calls fn for each with its value,
- * which vars knows from then on, and with the value as a word of a shell, in which variables are
- * still to be looked up. */
-typedef void (*dockerfile_env_fn)(const char *name, const char *value, const char *word, void *ctx);
-int dockerfile_add_env(struct dockerfile_variables *vars, const char *at, dockerfile_env_fn fn,
-                       void *ctx, struct tn_error *err);
-/* What a whole line stands for, the caller's; WORKDIR has one. */
-char *dockerfile_line(const struct dockerfile_variables *vars, const char *at);
-/* Adds the text so that it is read as it is, as a value or as a line. */
-void dockerfile_escape(struct tn_buf *out, const char *text);
-
-/* --- images ---------------------------------------------------------------------------------- */
-
 /* Calls fn with every image that builders of containers would take something from: FROM of every
  * stage, COPY --from, RUN --mount; not those that are stages, nor scratch.  -1: fn's, or
  * TN_E_INVALID for what one builder could read differently, for an image that is not known before

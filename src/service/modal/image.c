@@ -7,14 +7,12 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "service/blobs.h"
-#include "service/dockerfile.h"
-#include "service/modal/modal.h"
+#include "service/modal/plan.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
 
-enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10, TRIES_MAX = 3 };
+enum { ID_LENGTH = 10, TRIES_MAX = 3 };
 #define BUILD_TAG "tendon:image"
-#define CONTEXT "/tmp/.tendon-context" /* where its files are while it is built */
 #define BUILD_SECONDS 3600.0
 
 static int await_build(struct modal_call *c, struct box *b, double seconds, bool tell,
@@ -35,7 +33,7 @@ static char *spell(const char *from, const struct box *box, const char *recipe)
 {
     tn_autofree char *text =
         tn_asprintf("FROM %s%s\n%s", box ? "#" : "", box ? box_id(box) : from, recipe);
-    tn_autobuf struct tn_buf id = TN_BUF_INIT(2 * RECIPE_MAX + 64);
+    tn_autobuf struct tn_buf id = TN_BUF_INIT(2 * MODAL_RECIPE_MAX + 64);
 
     tn_buf_puts(&id, "im-0");
     for (const char *c = text; *c; c++)
@@ -46,7 +44,7 @@ static char *spell(const char *from, const struct box *box, const char *recipe)
 static int unspell(const char *hex, struct modal_image *out)
 {
     static const char from[] = "FROM ";
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECIPE_MAX);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(MODAL_RECIPE_MAX);
 
     for (; *hex; hex += 2) {
         int high = tn_hex_digit(hex[0]), low = high < 0 ? -1 : tn_hex_digit(hex[1]);
@@ -108,325 +106,6 @@ int modal_use_image(struct modal_call *c, const char *id, struct modal_image *ou
     return built > 0 ? 0 : -1;
 }
 
-/* --- recipes --------------------------------------------------------------------------------- */
-
-/* The next line of a Dockerfile, joined where it goes on with a backslash: *at moves behind it.
- * The caller's; NULL at the end. */
-static char *next_line(const char **at)
-{
-    tn_autobuf struct tn_buf line = TN_BUF_INIT(SCRIPT_MAX);
-
-    while (**at) {
-        size_t n = strcspn(*at, "\n");
-        const char *text = *at;
-        *at += n + ((*at)[n] == '\n');
-        while (n && strchr(" \t\r", text[n - 1]))
-            n--;
-        if (!line.len)
-            for (; n && strchr(" \t", *text); n--)
-                text++;
-        if (n && *text == '#')
-            continue;
-        bool more = n && text[n - 1] == '\\';
-        tn_buf_add(&line, text, n - more);
-        if (line.len && !more)
-            break;
-    }
-    return line.len ? tn_buf_take(&line) : NULL;
-}
-
-static bool is_word(const char *line, const char *word, const char **rest)
-{
-    size_t n = strlen(word);
-
-    if (strncasecmp(line, word, n) != 0 || (line[n] != ' ' && line[n] != '\t'))
-        return false;
-    *rest = line + n + strspn(line + n, " \t");
-    return true;
-}
-
-static void put_env(const char *name, const char *value, const char *word, void *ctx)
-{
-    tn_jw_kstr(ctx, name, value);
-}
-
-char *modal_recipe_env(const char *recipe, char **workdir)
-{
-    tn_autobuf struct tn_buf env = TN_BUF_INIT(4 * RECIPE_MAX);
-    autovariables struct dockerfile_variables vars = {0};
-    struct tn_jw w = tn_jw(&env);
-    struct tn_error err;
-    const char *rest;
-    char *line;
-
-    *workdir = NULL;
-    tn_jw_object(&w);
-    for (; (line = next_line(&recipe)); free(line)) {
-        if (is_word(line, "ENV", &rest)) {
-            dockerfile_add_env(&vars, rest, put_env, &w, &err);
-        } else if (is_word(line, "WORKDIR", &rest)) {
-            tn_autofree char *path = dockerfile_line(&vars, rest);
-            char *now =
-                *path == '/' || !*workdir ? tn_strdup(path) : tn_asprintf("%s/%s", *workdir, path);
-            free(*workdir);
-            *workdir = now;
-        }
-    }
-    tn_jw_object_end(&w);
-    return tn_buf_take(&env);
-}
-
-char *modal_recipe_workdir(const char *recipe)
-{
-    char *workdir;
-
-    free(modal_recipe_env(recipe, &workdir));
-    return workdir;
-}
-
-/* What becomes of a Dockerfile. */
-struct plan {
-    struct modal_image base;
-    struct dockerfile_variables vars;
-    struct tn_buf recipe; /* of the result: ENV, WORKDIR and SHELL, with nothing to look up */
-    struct tn_buf script; /* for RUN, with what these mean there */
-    char *shell;          /* of SHELL, as words of a shell; NULL: the usual one */
-    const char *context;  /* the id of its mount, or NULL */
-    Modal__ImageContextFile *const *files; /* of the request, besides */
-    size_t file_count;
-    bool runs;
-};
-
-static void plan_done(struct plan *p)
-{
-    modal_image_done(&p->base);
-    tn_buf_done(&p->recipe);
-    tn_buf_done(&p->script);
-    dockerfile_variables_done(&p->vars);
-    free(p->shell);
-}
-#define autoplan TN_CLEANUP(plan_done)
-
-/* ["/bin/bash", "-c"] */
-static bool set_shell(const char *text, struct plan *p)
-{
-    tn_autobuf struct tn_buf words = TN_BUF_INIT(RECIPE_MAX);
-    tn_autojson struct tn_json *list = NULL;
-
-    if (tn_json_parse(text, strlen(text), &list, NULL) || !tn_json_count(list))
-        return false;
-    for (size_t i = 0; i < tn_json_count(list); i++) {
-        const char *word = tn_json_str(tn_json_at(list, i), NULL);
-        if (!word)
-            return false;
-        tn_buf_puts(&words, i ? " " : "");
-        surface_add_quoted(&words, word, strlen(word));
-    }
-    free(p->shell);
-    p->shell = tn_buf_take(&words);
-    return true;
-}
-
-static void add_command(struct plan *p, const char *text)
-{
-    if (!p->shell) {
-        tn_buf_printf(&p->script, "(%s\n)\n", text);
-        return;
-    }
-    tn_buf_printf(&p->script, "%s ", p->shell);
-    surface_add_quoted(&p->script, text, strlen(text));
-    tn_buf_puts(&p->script, "\n");
-}
-
-static void plan_env(const char *name, const char *value, const char *word, void *ctx)
-{
-    struct plan *p = ctx;
-
-    tn_buf_printf(&p->script, "export %s=%s\n", name, word);
-    tn_buf_printf(&p->recipe, "ENV %s=", name);
-    dockerfile_escape(&p->recipe, value);
-    tn_buf_puts(&p->recipe, "\n");
-}
-
-static void plan_workdir(const char *text, struct plan *p)
-{
-    tn_autofree char *path = dockerfile_line(&p->vars, text);
-
-    tn_buf_puts(&p->script, "mkdir -p -- ");
-    surface_add_quoted(&p->script, path, strlen(path));
-    tn_buf_puts(&p->script, "\ncd -- ");
-    surface_add_quoted(&p->script, path, strlen(path));
-    tn_buf_puts(&p->script, "\n");
-    tn_buf_puts(&p->recipe, "WORKDIR ");
-    dockerfile_escape(&p->recipe, path);
-    tn_buf_puts(&p->recipe, "\n");
-}
-
-/* ENV and WORKDIR count for the commands and for the result, SHELL for commands of later ones.  1
- * when the line was one of them, 0, or -1. */
-static int plan_setting(const char *line, struct plan *p, struct tn_error *err)
-{
-    const char *rest;
-
-    if (is_word(line, "ENV", &rest))
-        return dockerfile_add_env(&p->vars, rest, plan_env, p, err) ? -1 : 1;
-    if (is_word(line, "WORKDIR", &rest)) {
-        plan_workdir(rest, p);
-        return 1;
-    }
-    if (!is_word(line, "SHELL", &rest))
-        return 0;
-    if (!set_shell(rest, p))
-        return tn_fail(err, TN_E_INVALID, "SHELL: expected a list of words");
-    tn_buf_printf(&p->recipe, "%s\n", line);
-    return 1;
-}
-
-static void plan_arg(const char *name, const char *value, const char *word, void *ctx)
-{
-    tn_buf_printf(ctx, "export %s=%s\n", name, word);
-}
-
-static int plan_from(struct modal_call *c, const Modal__Image *image, const char *name,
-                     struct plan *p, struct tn_error *err)
-{
-    if (p->base.recipe || strpbrk(name, " \t"))
-        return tn_fail(err, TN_E_INVALID, "FROM: builds of several stages are not served here");
-    for (size_t i = 0; i < image->n_base_images; i++)
-        if (strcmp(image->base_images[i]->docker_tag ? image->base_images[i]->docker_tag : "",
-                   name) == 0) {
-            if (modal_use_image(c, image->base_images[i]->image_id, &p->base, err))
-                return -1;
-            const char *at = p->base.recipe;
-            int failed = 0;
-            for (char *line; failed >= 0 && (line = next_line(&at)); free(line))
-                failed = plan_setting(line, p, err);
-            return failed < 0 ? -1 : 0;
-        }
-    p->base.from = tn_strdup(name);
-    p->base.recipe = tn_strdup("");
-    return 0;
-}
-
-static bool has_files(const struct plan *p)
-{
-    return p->context || p->file_count;
-}
-
-static int plan_line(struct modal_call *c, const Modal__Image *image, const char *line,
-                     struct plan *p, struct tn_error *err)
-{
-    static const char *const without[] = {"CMD",        "ENTRYPOINT", "EXPOSE",     "LABEL",
-                                          "MAINTAINER", "STOPSIGNAL", "HEALTHCHECK"};
-    const char *rest;
-    int setting;
-
-    if (is_word(line, "FROM", &rest))
-        return plan_from(c, image, rest, p, err);
-    if (is_word(line, "RUN", &rest)) {
-        if (*rest == '[' || strncmp(rest, "--", 2) == 0)
-            return tn_fail(err, TN_E_INVALID, "RUN: expected a command of a shell");
-        p->runs = true;
-        add_command(p, rest);
-        return 0;
-    }
-    if (is_word(line, "COPY", &rest) || is_word(line, "ADD", &rest)) {
-        p->runs = true;
-        return dockerfile_add_copy(&p->script, has_files(p) ? CONTEXT : NULL, rest, err);
-    }
-    if ((setting = plan_setting(line, p, err)))
-        return setting < 0 ? -1 : 0;
-    if (is_word(line, "ARG", &rest)) { /* what the request says counts more */
-        size_t n = strcspn(rest, "= \t");
-        return rest[n] != '=' || dockerfile_value(&p->vars, rest, n)
-                   ? 0
-                   : dockerfile_add_env(&p->vars, rest, plan_arg, &p->script, err);
-    }
-    for (size_t i = 0; i < TN_COUNT(without); i++)
-        if (is_word(line, without[i], &rest))
-            return 0;
-    return tn_fail(err, TN_E_INVALID,
-                   "%.20s is not served here: FROM, RUN, COPY, ENV, ARG, SHELL and WORKDIR are",
-                   line);
-}
-
-/* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine,
- * what is in it is the operator's. */
-static bool is_slim(const Modal__Image *image)
-{
-    for (size_t i = 0; i < image->n_dockerfile_commands; i++)
-        if (strcmp(image->dockerfile_commands[i],
-                   "RUN apt-get install -y gcc gfortran build-essential") == 0)
-            return true;
-    return false;
-}
-
-/* A box that is built is of use where others can be forked of it.  Where that cannot be, or the
- * operator's root is all there is, the steps of debian_slim are left out. */
-static int plan_fork(struct modal_call *c, const Modal__Image *image, struct plan *p,
-                     struct tn_error *err)
-{
-    struct tn_error why = {0};
-    struct tn_spec spec;
-
-    if (modal_spec(c, p->base.from, NULL, NULL, &spec, err))
-        return -1;
-    int failed = surface_spec_can_fork(c->s, &spec, &why);
-    tn_spec_done(&spec);
-    if (is_slim(image) && (failed || !openhands_takes_images(c->s, NULL))) {
-        p->runs = false;
-        return 0;
-    }
-    return failed ? tn_fail(err, why.code,
-                            "RUN, COPY and ADD are not served here: %s. An image that is built "
-                            "elsewhere may be named",
-                            why.text)
-                  : 0;
-}
-
-/* A value for ARG. */
-static int plan_given(struct plan *p, const Modal__Pair *arg, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * RECIPE_MAX);
-
-    tn_buf_printf(&text, "%s=", arg->key ? arg->key : "");
-    dockerfile_escape(&text, arg->value ? arg->value : "");
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "build_args: there is too much of it");
-    return dockerfile_add_env(&p->vars, tn_buf_str(&text), plan_arg, &p->script, err);
-}
-
-static int make_plan(struct modal_call *c, const Modal__Image *image, struct plan *p,
-                     struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = {.max = SCRIPT_MAX, .purse = purse_of(c->x)};
-    char *line;
-    int failed = 0;
-
-    tn_buf_init(&p->recipe, RECIPE_MAX);
-    tn_buf_init(&p->script, SCRIPT_MAX);
-    p->context =
-        image->context_mount_id && *image->context_mount_id ? image->context_mount_id : NULL;
-    p->files = image->context_files;
-    p->file_count = image->n_context_files;
-    tn_buf_printf(&p->script, "set -e\n%s", has_files(p) ? dockerfile_copy : "");
-    for (size_t i = 0; !failed && i < image->n_build_args; i++)
-        failed = plan_given(p, image->build_args[i], err);
-    for (size_t i = 0; i < image->n_dockerfile_commands; i++)
-        tn_buf_printf(&text, "%s\n", image->dockerfile_commands[i]);
-    for (const char *at = tn_buf_str(&text); !failed && (line = next_line(&at)); free(line))
-        failed = plan_line(c, image, line, p, err);
-    if (!failed && !p->base.recipe)
-        failed = tn_fail(err, TN_E_INVALID, "expected FROM");
-    if (!failed && (!tn_buf_ok(&p->recipe) || !tn_buf_ok(&p->script) || !tn_buf_ok(&text)))
-        failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
-    if (has_files(p))
-        tn_buf_puts(&p->script, "rm -rf " CONTEXT "\n");
-    if (!failed && p->runs && p->base.from)
-        failed = plan_fork(c, image, p, err);
-    return failed;
-}
-
 /* --- builds ---------------------------------------------------------------------------------- */
 
 const char *modal_template(const struct tn_service *s, const char *from)
@@ -436,7 +115,7 @@ const char *modal_template(const struct tn_service *s, const char *from)
 
 static char *quoted(const char *text)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(4 * RECIPE_MAX);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4 * MODAL_RECIPE_MAX);
     struct tn_jw w = tn_jw(&json);
 
     tn_jw_str(&w, text);
@@ -458,7 +137,7 @@ static struct tn_json *image_metadata(const char *recipe, const char *digest, co
 }
 
 /* What it is built of: base, script, files. */
-static int take_digest(struct modal_call *c, const struct plan *p,
+static int take_digest(struct modal_call *c, const struct modal_plan *p,
                        char digest[2 * TN_SHA256_BYTES + 1], struct tn_error *err)
 {
     autoblob struct blob context = {0};
@@ -522,7 +201,7 @@ static struct box *find_built(const struct modal_call *c, const char *digest)
                                                         : NULL;
 }
 
-static struct box *make_box(struct modal_call *c, const struct plan *p, struct box_wish *wish,
+static struct box *make_box(struct modal_call *c, const struct modal_plan *p, struct box_wish *wish,
                             struct tn_error *err)
 {
     struct box *b = NULL;
@@ -541,7 +220,7 @@ static struct box *make_box(struct modal_call *c, const struct plan *p, struct b
 /* The box of the plan's image: one that is there, unless it is to be made anew.  The record of an
  * image says what it is built of as long as there is the image.  The idempotency key is for two who
  * ask at once, and is forgotten with a box of which nothing can become any more. */
-static struct box *image_box(struct modal_call *c, const struct plan *p, bool anew,
+static struct box *image_box(struct modal_call *c, const struct modal_plan *p, bool anew,
                              struct tn_error *err)
 {
     struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
@@ -579,21 +258,21 @@ static struct box *image_box(struct modal_call *c, const struct plan *p, bool an
 }
 
 /* What it copies is there before it begins. */
-static int write_context(struct modal_call *c, struct box *b, const struct plan *p,
+static int write_context(struct modal_call *c, struct box *b, const struct modal_plan *p,
                          struct tn_error *err)
 {
     tn_autostatus struct tn_process_status status = {0};
 
-    if (!has_files(p) ||
+    if (!modal_has_files(p) ||
         process_look(b, "tag:" BUILD_TAG, &status, tn_deadline_in(MODAL_SECONDS), NULL) == 0)
         return 0;
-    if (p->context && modal_write_mount(c, b, p->context, CONTEXT, err))
+    if (p->context && modal_write_mount(c, b, p->context, MODAL_CONTEXT, err))
         return -1;
     tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     const int64_t deadline = tn_deadline_in(SURFACE_WRITE_SECONDS);
     for (size_t i = 0; f && i < p->file_count; i++) {
         const ProtobufCBinaryData *data = &p->files[i]->data;
-        tn_autofree char *path = tn_asprintf(CONTEXT "/%s", p->files[i]->filename);
+        tn_autofree char *path = tn_asprintf(MODAL_CONTEXT "/%s", p->files[i]->filename);
         if (tn_hand_files_put(f, path, data->data, data->len, deadline, err))
             return -1;
     }
@@ -601,7 +280,7 @@ static int write_context(struct modal_call *c, struct box *b, const struct plan 
 }
 
 /* Starts the build; once more is the same as once. */
-static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
+static struct box *build(struct modal_call *c, const struct modal_plan *p, bool anew,
                          struct tn_error *err)
 {
     tn_autoprocess struct tn_process_spec spec = {.cwd = tn_strdup("/")};
@@ -717,7 +396,7 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
     const Modal__ImageGetOrCreateRequest *in = request;
     Modal__ImageGetOrCreateResponse out = MODAL__IMAGE_GET_OR_CREATE_RESPONSE__INIT;
     Modal__Result result = MODAL__RESULT__INIT;
-    autoplan struct plan plan = {0};
+    automodalplan struct modal_plan plan = {0};
     struct tn_error why = {0};
     char id[MODAL_ID];
     int built = 1;
@@ -728,7 +407,7 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
     for (size_t i = 0; i < in->image->n_context_files; i++)
         if (!modal_is_filename(in->image->context_files[i]->filename))
             return tn_fail(err, TN_E_INVALID, "context_files: a path below the context is wanted");
-    if (make_plan(c, in->image, &plan, err))
+    if (modal_make_plan(c, in->image, &plan, err))
         return -1;
     autobox struct box *b =
         plan.runs ? build(c, &plan, in->force_build || in->ignore_cache, err) : NULL;
