@@ -6,7 +6,7 @@
 
 enum { DOCKERFILE_VALUES_MAX = 128 << 10 };
 
-/* The next line without comments, continued where it ends with a backslash; false: there is none. */
+/* The next line without comments, continued where it ends with a backslash; false: no more. */
 bool dockerfile_next_line(const char **at, struct tn_buf *line);
 const char *dockerfile_skip_blanks(const char *at);
 /* How long the name of a variable at the beginning is; 0: there is none. */
