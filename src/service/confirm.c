@@ -72,3 +72,8 @@ int confirm_answer(struct box *b, const struct tn_pending *p, const struct confi
     act_rejected(b, p, a->reason ? a->reason : "", out);
     return 200;
 }
+
+void confirm_unnoted(struct box *b, const struct tn_pending *p, struct tn_buf *out)
+{
+    act_rejected(b, p, "The audit log cannot be written.", out);
+}
