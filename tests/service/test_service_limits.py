@@ -142,6 +142,25 @@ def test_a_resume_has_the_limits_of_who_asks(service):
         free.delete(at(box)).ok(204)
 
 
+def test_a_use_has_limits_when_the_key_of_the_maker_is_gone(service):
+    """Those of the keys that its tenant has now, the widest of each."""
+    old = service.client(service.make_key("rotated", "--tenant", "heir")["key"])
+    first = make(old)
+    old.post(at(first, "/pause")).ok()
+    assert service.tendon("key", "revoke", "rotated").returncode == 0
+    client = service.tenant("heir", "--max-running", 1)
+    second = make(client)
+    assert run(client, first, "echo one")["content"] == "one"
+    assert (state(client, first), state(client, second)) == ("running", "paused")
+    assert run(client, second, "echo two")["content"] == "two"
+    assert (state(client, first), state(client, second)) == ("paused", "running")
+    service.tenant("heir", "--max-running", 2)
+    assert run(client, first, "echo three")["content"] == "three"
+    assert (state(client, first), state(client, second)) == ("running", "running")
+    for box in (first, second):
+        client.delete(at(box)).ok(204)
+
+
 def test_a_full_disk(make_service, jail_works):
     service = make_service(settings={"disk_reserve": "1000t"}).start()
     reply = service.client().post("/v1/sandboxes", {"plugins": []}).ok(503)
