@@ -78,6 +78,7 @@ struct box {
     double copies;         /* bytes of snapshots that are being taken, at most */
     int64_t snapshots;     /* that it has, with those that are being taken: */
     int taking;
+    int rollbacks;              /* under way: each leaves it running */
     struct box_sample *samples; /* BOX_SAMPLES of them, or NULL; sample n is at n % BOX_SAMPLES */
     size_t sample_count;
     uint64_t version, ceiling; /* no version beyond the ceiling is told before the row has it */

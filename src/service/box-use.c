@@ -351,7 +351,7 @@ int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
     tn_autofree char *ref = tn_strdup_or_null(tn_sandbox_record(sb)->ref);
     int result = fn(sb, ctx, err);
     const char *now = tn_sandbox_record(sb)->ref;
-    if (ref && now && strcmp(ref, now) != 0)
+    if (now && (!ref || strcmp(ref, now) != 0))
         box_check(b, deadline); /* its hand is another one */
     return result;
 }

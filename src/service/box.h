@@ -264,6 +264,12 @@ int box_snapshot_begin(struct box *b, const struct key_limits *limits, double *b
 void box_snapshot_end(struct box *b, double bytes);
 /* After one was deleted. */
 void box_count_snapshots(struct box *b);
+/* Around a rollback, which leaves it running, whatever it was before: one that does not run is
+ * admitted and has room made for it as by a resume of that caller, and counts as running from here
+ * on. */
+int box_rollback_begin(struct box *b, const struct caller *who, int64_t deadline,
+                       struct tn_error *err);
+void box_rollback_end(struct box *b);
 /* Whether there was a look since then, and everything was counted. */
 bool box_disk_looked(struct box *b, int64_t since);
 /* What it may write to its disk; 0: as much as there is. */

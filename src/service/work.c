@@ -437,14 +437,62 @@ static int may_run(struct box *b, const struct caller *who, struct tn_error *err
                : 0;
 }
 
+/* Under its lock.  A time-out that put it to rest would do it again at once. */
+static void forget_old_timeout(struct box *b)
+{
+    if (b->timeout == 0 || b->timeout > wall_clock())
+        return;
+    b->timeout = 0;
+    b->dirty = true;
+}
+
+/* As place_order counts a resume; *starts: it did not run. */
+static int admit_rollback(struct box *b, const struct caller *who, bool *starts,
+                          struct tn_error *err)
+{
+    pthread_mutex_lock(&b->all->births);
+    pthread_mutex_lock(&b->lock);
+    *starts = !box_counts_as_running(b);
+    pthread_mutex_unlock(&b->lock);
+    int result = *starts ? may_run(b, who, err) : 0;
+    pthread_mutex_lock(&b->lock);
+    if (!result)
+        b->rollbacks++;
+    if (!result && *starts)
+        forget_old_timeout(b);
+    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->all->births);
+    return result;
+}
+
+int box_rollback_begin(struct box *b, const struct caller *who, int64_t deadline,
+                       struct tn_error *err)
+{
+    bool starts;
+
+    box_recount(b);
+    if (box_await_known(b, deadline, err) || admit_rollback(b, who, &starts, err))
+        return -1;
+    if (!starts || !admit_make_room(b->s, b, &who->limits, deadline, err))
+        return 0;
+    box_rollback_end(b);
+    return -1;
+}
+
+void box_rollback_end(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->rollbacks--;
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* Under its lock: makes the order its newest, or joins whoever is at it already. */
 static uint64_t accept(struct box *b, enum box_state goal)
 {
     if (b->goal == goal && b->working)
         return b->order;
-    /* A time-out that put it to rest would do it again at once. */
-    if (goal == BOX_RUNNING && b->timeout <= wall_clock())
-        b->timeout = 0;
+    if (goal == BOX_RUNNING)
+        forget_old_timeout(b);
     b->goal = goal;
     b->dirty = true;
     if (b->doing == WORK_NONE)

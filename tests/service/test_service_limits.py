@@ -142,6 +142,22 @@ def test_a_resume_has_the_limits_of_who_asks(service):
         free.delete(at(box)).ok(204)
 
 
+def test_a_rollback_has_the_limits_of_a_resume(service):
+    client, tight = service.tenant("back", "--max-memory", "768m"), service.tenant("back", "--max-running", 1)
+    first = make(client, memory="512m")
+    client.post(at(first, "/snapshots"), {"name": "before"}).ok(201)
+    client.post(at(first, "/stop")).ok()
+    second = make(client, memory="512m")
+    late = client.post(at(first, "/snapshots/before/rollback")).ok(429).json
+    assert "max_memory" in late["detail"], late
+    assert (state(client, first), state(client, second)) == ("stopped", "running")
+    tight.post(at(first, "/snapshots/before/rollback")).ok()
+    assert (state(client, first), state(client, second)) == ("running", "paused")
+    tight.post(at(first, "/snapshots/before/rollback")).ok()  # it has its place
+    for box in (first, second):
+        client.delete(at(box)).ok(204)
+
+
 def test_a_use_has_limits_when_the_key_of_the_maker_is_gone(service):
     """Those of the keys that its tenant has now, the widest of each."""
     old = service.client(service.make_key("rotated", "--tenant", "heir")["key"])
