@@ -164,9 +164,11 @@ extern const char *const box_order_words[]; /* "pause", "resume", "stop", "delet
  * the audit log here; everything that callers do is noted by the surface that knows the request. */
 int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
               struct tn_error *err);
-/* The order of the service itself to one that was left alone, without waiting for it: TN_E_BUSY
- * when it is in use, was used after that time (box_view.used), or another order is under way. */
-int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err);
+/* The order of the service itself to one that it saw like that, without waiting for it.  TN_E_BUSY:
+ * its times are others by now; or, if it is to be left alone when somebody uses it (`idle`), it is
+ * in use, was used since, or another order is under way. */
+int box_rest(struct box *b, enum box_order order, const struct box_view *seen, bool idle,
+             struct tn_error *err);
 /* Whether its hand has said that no command goes on since it was used at that time (box_view.used);
  * if not, it is asked in the background, and the steward hears of the end of that. */
 bool box_is_quiet(struct box *b, double used);

@@ -202,6 +202,7 @@ def test_nothing_but_delete_joins_a_delete(service, client):
         assert (found["state"], found["goal"]) == ("running", "gone")
         for word in ("pause", "resume", "stop"):
             assert order(client, box, word).status == 410
+        assert client.patch(at(box), {"ttl": 1000}).status == 410  # nobody is told that it lives on
         assert client.post(at(box, "/actions"), run_action("true")).status == 503
         order(client, box, "delete", wait=0).ok(202)
     becomes(client, box, GONE)
