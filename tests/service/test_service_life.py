@@ -477,6 +477,22 @@ def test_line_and_deadline(make_service):
         order(client, one, "delete").ok(204)
 
 
+def test_slow_starts_of_a_tenant_hold_up_no_other(make_service):
+    service = make_service(settings={"max_starts": 1}).start()
+    slow, other = service.tenant("slow"), service.tenant("other")
+    box = make(slow)
+    order(slow, box, "stop").ok()
+    with held(service, box):
+        order(slow, box, "resume", wait=0).ok(202)
+        eventually(lambda: "tendon_queue_busy 1" in service.client().get("/metrics").ok().text, "it has its turn")
+        late = slow.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json
+        order(other, make(other), "delete").ok(204)
+        assert (state(slow, box)["state"], state(slow, late)["queue_position"]) == ("starting", 1)
+    for one in (box, late):
+        becomes(slow, one, "running")
+        order(slow, one, "delete").ok(204)
+
+
 def test_no_thread_can_be_started(make_service, tmp_path):
     """Requests are answered in time all the same, and everything that was ordered is done."""
     switch = tmp_path / "no-threads"
