@@ -160,7 +160,8 @@ static void get_usage(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     size_t count = box_samples(b, samples, MAX_SAMPLES);
-    box_sample(b, NULL); /* one that does not run has none, which the answer shows */
+    if (box_sample_due(b))
+        box_sample(b, NULL); /* one that does not run has none, which the answer shows */
     box_look(b, &v);
     tn_jw_object(&w);
     tn_jw_key(&w, "now");
