@@ -322,11 +322,16 @@ static bool has_waited(const char *directory, int64_t id)
            !strcmp(tn_json_get_str(args, "confirmation_state", ""), "awaiting_confirmation");
 }
 
-int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out, struct tn_error *err)
+int tn_pending_take(const char *directory, int64_t id, tn_pending_check_fn check, void *ctx,
+                    struct tn_pending *out, struct tn_error *err)
 {
     struct tn_error why = {0};
 
     int failed = tn_pending_load(directory, id, out, &why);
+    if (!failed && check && check(out, ctx, err)) {
+        tn_pending_done(out);
+        return -1;
+    }
     if (!failed && (out->hold = hold(directory, id)))
         return 0;
     if (!failed)

@@ -49,9 +49,11 @@ int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx);
 int tn_pending_find(const char *directory, const char *key, struct tn_pending *out);
 
 /* Loads it and claims it: the caller answers, and ends it (tn_pending_done) when that is noted.
+ * check (may be NULL) is asked before about what is claimed then; what it refuses still waits.
  * TN_E_NOT_FOUND: there never was one of that number; TN_E_CONFLICT: somebody has answered it. */
-int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out,
-                    struct tn_error *err);
+typedef int (*tn_pending_check_fn)(const struct tn_pending *p, void *ctx, struct tn_error *err);
+int tn_pending_take(const char *directory, int64_t id, tn_pending_check_fn check, void *ctx,
+                    struct tn_pending *out, struct tn_error *err);
 /* True for one caller in the world: it answers. */
 bool tn_pending_claim(const char *directory, int64_t id);
 bool tn_pending_is_late(const struct tn_pending *p);

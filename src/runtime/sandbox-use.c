@@ -468,7 +468,7 @@ int tn_sandbox_answer(struct tn_sandbox *sb, int64_t id, bool confirm, const cha
     struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
     struct tn_pending p;
 
-    if (tn_pending_take(sb->directory, id, &p, err))
+    if (tn_pending_take(sb->directory, id, NULL, NULL, &p, err))
         return -1;
     struct tn_errand e = errand(sb, &p.action, NULL);
     if (p.action.type == TN_ACTION_NETWORK)

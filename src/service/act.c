@@ -417,7 +417,7 @@ static void withdraw(struct box *b, int64_t id)
     tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 20);
     struct tn_pending p;
 
-    if (tn_pending_take(box_directory(b), id, &p, NULL))
+    if (tn_pending_take(box_directory(b), id, NULL, NULL, &p, NULL))
         return;
     act_rejected(b, &p, "The connection does not wait any more.", &out);
     tn_pending_done(&p);

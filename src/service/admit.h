@@ -31,8 +31,9 @@ void admit_copied(const struct tn_service *s, double bytes);
 double admit_disk_left(const struct tn_service *s);
 
 /* The line for creations (and resumes): at most options.max_starts at a time, first come first
- * served within a tenant, tenants in turn, so that a burst of one does not hold up another.  Pools
- * wait in a line of their own, which never has more than half of the turns. */
+ * served within a tenant, tenants in turn, so that a burst of one does not hold up another; nor do
+ * slow starts: a tenant that has none gets one beyond those after a few seconds.  Pools wait in a
+ * line of their own, which never has more than half of the turns. */
 struct queue *queue_new(const struct tn_service_options *options);
 void queue_free(struct queue *q); /* nobody is in line any more */
 struct place_in_line;

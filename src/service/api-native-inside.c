@@ -58,14 +58,25 @@ static int work_layer(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
     return l->work(sb, l->name, l->deadline, err);
 }
 
+/* One that starts the sandbox anew: by whoever asks, and within what its maker may have now. */
+static int start_layer(struct box *b, const struct caller *who, struct layer *l,
+                       struct tn_error *err)
+{
+    if (box_may_start(b, err) || box_rollback_begin(b, who, l->deadline, err))
+        return -1;
+    int result = box_with_sandbox(b, work_layer, l, l->deadline, err);
+    box_rollback_end(b);
+    return result;
+}
+
 /* 0 when it is done; -1: answered. */
 static int do_layer(struct tn_http_exchange *x, struct box *b, struct layer *l, const char *what)
 {
     struct tn_error err = {0};
 
     l->deadline = tn_deadline_in(LAYER_SECONDS);
-    int failed = (l->starts && box_may_start(b, &err)) ||
-                 box_with_sandbox(b, work_layer, l, l->deadline, &err);
+    int failed = l->starts ? start_layer(b, caller_of(x), l, &err)
+                           : box_with_sandbox(b, work_layer, l, l->deadline, &err);
     if (native_audit(x, box_service(b), what, box_id(b), failed ? &err : NULL))
         return -1;
     if (failed)
@@ -149,7 +160,8 @@ static void get_usage(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     size_t count = box_samples(b, samples, MAX_SAMPLES);
-    box_sample(b, NULL); /* one that does not run has none, which the answer shows */
+    if (box_sample_due(b))
+        box_sample(b, NULL); /* one that does not run has none, which the answer shows */
     box_look(b, &v);
     tn_jw_object(&w);
     tn_jw_key(&w, "now");

@@ -120,6 +120,14 @@ static void answer(struct tn_http_exchange *x, struct box *b, const struct tn_pe
         reply_status(x, status, NULL, tn_buf_str(&out));
 }
 
+/* Whoever waits for it hears that it is over; who answered has heard why. */
+static void drop(struct tn_http_exchange *x, struct box *b, const struct tn_pending *p)
+{
+    tn_autobuf struct tn_buf out = {.max = OBSERVATION_MAX, .purse = purse_of(x)};
+
+    confirm_unnoted(b, p, &out);
+}
+
 static void post_answer(struct tn_http_exchange *x, void *ctx)
 {
     static const struct tn_fields *const tables[] = {&confirm_answer_fields, NULL};
@@ -146,7 +154,9 @@ static void post_answer(struct tn_http_exchange *x, void *ctx)
             reply_error(x, &err);
     } else {
         const char *what = confirm_says_yes(&a) ? "action.confirm" : "action.reject";
-        if (!native_audit(x, ctx, what, box_id(b), NULL))
+        if (native_audit(x, ctx, what, box_id(b), NULL))
+            drop(x, b, &p);
+        else
             answer(x, b, &p, &a);
         tn_pending_done(&p);
     }

@@ -51,7 +51,16 @@ static int check(const struct box *b, const struct box_change *change, const str
     return 0;
 }
 
-/* The row first; both stay in step since b->row is held. */
+/* Under its lock. */
+static int is_there(const struct box *b, struct tn_error *err)
+{
+    return b->gone || b->goal == BOX_GONE
+               ? tn_fail(err, TN_E_GONE, "sandbox %s is being deleted", b->names.id)
+               : 0;
+}
+
+/* The row first; both stay in step since b->row is held.  Whoever is told that its time is longer
+ * now may rely on it: a deletion that came first, or in between, is said. */
 static int apply(struct box *b, const struct box_change *change, struct tn_error *err)
 {
     const char *name = change->name && *change->name ? change->name : NULL;
@@ -60,11 +69,14 @@ static int apply(struct box *b, const struct box_change *change, struct tn_error
     if (change->metadata && !metadata)
         return tn_fail(err, TN_E_TOO_LARGE, "the metadata is too large");
     pthread_mutex_lock(&b->lock);
+    int gone = is_there(b, err);
     double idle_pause = change->idle_pause ? *change->idle_pause : b->idle_pause;
     double idle_stop = change->idle_stop ? *change->idle_stop : b->idle_stop;
     double expires = change->ttl ? expiry(b, *change->ttl) : b->expires;
     double timeout = change->timeout ? from_now(*change->timeout) : b->timeout;
     pthread_mutex_unlock(&b->lock);
+    if (gone)
+        return -1;
     if (tn_db_run(b->s->db, err,
                   "UPDATE box SET name = CASE WHEN ?2 THEN ?3 ELSE name END,"
                   " metadata = coalesce(?4, metadata), idle_pause = ?5, idle_stop = ?6,"
@@ -85,8 +97,9 @@ static int apply(struct box *b, const struct box_change *change, struct tn_error
     if (change->timeout)
         b->timeout = timeout;
     box_bump(b);
+    gone = is_there(b, err);
     pthread_mutex_unlock(&b->lock);
-    return 0;
+    return gone;
 }
 
 int box_change(struct box *b, const struct caller *who, const struct box_change *change,

@@ -115,7 +115,8 @@ bool box_has_session_key(struct tn_service *s, const char *text)
 
 bool box_counts_as_running(const struct box *b)
 {
-    return b->state == BOX_RUNNING || b->state == BOX_STARTING || b->goal == BOX_RUNNING;
+    return b->state == BOX_RUNNING || b->state == BOX_STARTING || b->goal == BOX_RUNNING ||
+           b->rollbacks > 0;
 }
 
 static void add(int64_t *sum, int64_t more)

@@ -78,6 +78,7 @@ struct box {
     double copies;         /* bytes of snapshots that are being taken, at most */
     int64_t snapshots;     /* that it has, with those that are being taken: */
     int taking;
+    int rollbacks;              /* under way: each leaves it running */
     struct box_sample *samples; /* BOX_SAMPLES of them, or NULL; sample n is at n % BOX_SAMPLES */
     size_t sample_count;
     uint64_t version, ceiling; /* no version beyond the ceiling is told before the row has it */
@@ -212,6 +213,9 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
 
 /* --- box-use.c ----------------------------------------------------------------------------- */
 
+/* What whoever made it may have now; where that key is gone, what any other of its tenant may.
+ * False: there is none, and nobody to be limited. */
+bool box_limits(const struct box *b, struct key_limits *out);
 /* One that was put to rest for its disk is woken a few times to clean up, not without end.
  * TN_E_QUOTA names the limit. */
 int box_may_clean(struct box *b, struct tn_error *err);

@@ -127,13 +127,36 @@ static bool reachable(const struct box *b)
     return b->state == BOX_RUNNING && b->goal == BOX_RUNNING && b->address && !b->gone;
 }
 
-/* A paused one is woken in the name of whoever made it.  The time-out that paused it begins anew:
+bool box_limits(const struct box *b, struct key_limits *out)
+{
+    struct caller maker;
+
+    if (keyring_find(b->s->keys, b->key_id, &maker, NULL))
+        return keyring_widest(b->s->keys, b->tenant, out, NULL) == 0;
+    *out = maker.limits;
+    return true;
+}
+
+/* In the name of whoever made it. */
+static int resume(struct box *b, int64_t deadline, struct tn_error *err)
+{
+    struct caller owner = {0};
+    struct tn_error why = {0};
+
+    bool there = keyring_find(b->s->keys, b->key_id, &owner, NULL) == 0;
+    if (!there && !box_limits(b, &owner.limits))
+        return box_order(b, NULL, ORDER_RESUME, deadline, err);
+    int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);
+    box_audit(b, there ? &owner : NULL, "sandbox.resume", result ? &why : NULL);
+    if (result && err)
+        *err = why;
+    return result;
+}
+
+/* A paused one is woken by whoever uses it.  The time-out that paused it begins anew:
  * one that a request wakes in passing is not to run for ever. */
 static int wake(struct box *b, bool in_time, int64_t deadline, struct tn_error *err)
 {
-    struct caller owner;
-    struct tn_error why = {0};
-
     pthread_mutex_lock(&b->lock);
     bool over = b->timeout > 0 && b->timeout <= wall_clock() + 1; /* also while it is ordered */
     if (over && in_time)
@@ -141,15 +164,7 @@ static int wake(struct box *b, bool in_time, int64_t deadline, struct tn_error *
     else if (over)
         b->timeout = wall_clock() + BOX_WOKEN_SECONDS;
     pthread_mutex_unlock(&b->lock);
-    if (over && in_time)
-        return -1;
-    if (keyring_find(b->s->keys, b->key_id, &owner, NULL))
-        return box_order(b, NULL, ORDER_RESUME, deadline, err);
-    int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);
-    box_audit(b, &owner, "sandbox.resume", result ? &why : NULL);
-    if (result && err)
-        *err = why;
-    return result;
+    return over && in_time ? -1 : resume(b, deadline, err);
 }
 
 static int take_hand(struct box *b, bool in_time, char **address, char **key, int64_t deadline,
@@ -336,7 +351,7 @@ int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
     tn_autofree char *ref = tn_strdup_or_null(tn_sandbox_record(sb)->ref);
     int result = fn(sb, ctx, err);
     const char *now = tn_sandbox_record(sb)->ref;
-    if (ref && now && strcmp(ref, now) != 0)
+    if (now && (!ref || strcmp(ref, now) != 0))
         box_check(b, deadline); /* its hand is another one */
     return result;
 }

@@ -164,9 +164,11 @@ extern const char *const box_order_words[]; /* "pause", "resume", "stop", "delet
  * the audit log here; everything that callers do is noted by the surface that knows the request. */
 int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
               struct tn_error *err);
-/* The order of the service itself to one that was left alone, without waiting for it: TN_E_BUSY
- * when it is in use, was used after that time (box_view.used), or another order is under way. */
-int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err);
+/* The order of the service itself to one that it saw like that, without waiting for it.  TN_E_BUSY:
+ * its times are others by now; or, if it is to be left alone when somebody uses it (`idle`), it is
+ * in use, was used since, or another order is under way. */
+int box_rest(struct box *b, enum box_order order, const struct box_view *seen, bool idle,
+             struct tn_error *err);
 /* Whether its hand has said that no command goes on since it was used at that time (box_view.used);
  * if not, it is asked in the background, and the steward hears of the end of that. */
 bool box_is_quiet(struct box *b, double used);
@@ -264,6 +266,12 @@ int box_snapshot_begin(struct box *b, const struct key_limits *limits, double *b
 void box_snapshot_end(struct box *b, double bytes);
 /* After one was deleted. */
 void box_count_snapshots(struct box *b);
+/* Around a rollback, which leaves it running, whatever it was before: one that does not run is
+ * admitted and has room made for it as by a resume of that caller, and counts as running from here
+ * on. */
+int box_rollback_begin(struct box *b, const struct caller *who, int64_t deadline,
+                       struct tn_error *err);
+void box_rollback_end(struct box *b);
 /* Whether there was a look since then, and everything was counted. */
 bool box_disk_looked(struct box *b, int64_t since);
 /* What it may write to its disk; 0: as much as there is. */

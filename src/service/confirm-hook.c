@@ -273,7 +273,7 @@ static void answer(const struct message *m, struct box *b)
     struct tn_buf out = {.max = OBSERVATION_MAX, .purse = purse_get(purses, box_tenant(b))};
     struct tn_purse *purse = out.purse;
     if (note(m, what, NULL))
-        act_rejected(b, &p, "The audit log cannot be written.", &out);
+        confirm_unnoted(b, &p, &out);
     else if (confirm_answer(b, &p, &m->answer, NULL, &out, &err) < 0)
         complain(m, NOT_CARRIED_OUT, &err);
     tn_buf_done(&out);

@@ -29,34 +29,36 @@ bool confirm_says_yes(const struct confirm_answer *a)
     return strcmp(a->answer, answers[0]) == 0;
 }
 
-/* A connection that waits: whoever lets it through must be allowed such a rule. */
-static int check_connection(struct box *b, const struct caller *who, int64_t id,
-                            const struct confirm_answer *a, struct tn_error *err)
-{
-    bool yes = confirm_says_yes(a);
-    char rule[TN_PENDING_RULE];
-    struct tn_pending p;
+struct answering {
+    struct box *b;
+    const struct caller *who;
+    const struct confirm_answer *a;
+};
 
-    if (tn_pending_load(box_directory(b), id, &p, NULL))
-        return 0; /* said as of every other */
-    bool connection = tn_pending_rule(&p, rule);
-    tn_pending_done(&p);
-    if (a->rule && !(yes && connection && who))
+/* A connection that waits: whoever lets it through must be allowed such a rule. */
+static int check_connection(const struct tn_pending *p, void *ctx, struct tn_error *err)
+{
+    const struct answering *x = ctx;
+    bool yes = confirm_says_yes(x->a);
+    char rule[TN_PENDING_RULE];
+
+    bool connection = tn_pending_rule(p, rule);
+    if (x->a->rule && !(yes && connection && x->who))
         return tn_fail(err, TN_E_UNPROCESSABLE,
                        "rule: only with a connection that is confirmed (the action network), and "
                        "over the API");
-    return yes && connection ? box_may_reach(b, who, rule, err) : 0;
+    return yes && connection ? box_may_reach(x->b, x->who, rule, err) : 0;
 }
 
 int confirm_take(struct box *b, const struct caller *who, int64_t id,
                  const struct confirm_answer *a, struct tn_pending *out, struct tn_error *err)
 {
+    struct answering x = {.b = b, .who = who, .a = a};
+
     if (a->reason && strlen(a->reason) > TN_PENDING_REASON_MAX)
         return tn_fail(err, TN_E_UNPROCESSABLE, "reason: expected at most %d bytes",
                        TN_PENDING_REASON_MAX);
-    return check_connection(b, who, id, a, err) || tn_pending_take(box_directory(b), id, out, err)
-               ? -1
-               : 0;
+    return tn_pending_take(box_directory(b), id, check_connection, &x, out, err);
 }
 
 int confirm_answer(struct box *b, const struct tn_pending *p, const struct confirm_answer *a,
@@ -71,4 +73,9 @@ int confirm_answer(struct box *b, const struct tn_pending *p, const struct confi
         return act_confirmed(b, p, request, out, err);
     act_rejected(b, p, a->reason ? a->reason : "", out);
     return 200;
+}
+
+void confirm_unnoted(struct box *b, const struct tn_pending *p, struct tn_buf *out)
+{
+    act_rejected(b, p, "The audit log cannot be written.", out);
 }

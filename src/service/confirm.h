@@ -27,6 +27,9 @@ int confirm_take(struct box *b, const struct caller *who, int64_t id,
 int confirm_answer(struct box *b, const struct tn_pending *p, const struct confirm_answer *a,
                    const char *request, struct tn_buf *out, struct tn_error *err);
 
+/* What was taken, and of which the audit log can have no line: it is rejected. */
+void confirm_unnoted(struct box *b, const struct tn_pending *p, struct tn_buf *out);
+
 /* --- the hook ------------------------------------------------------------------------------ */
 
 struct hook;

@@ -1,6 +1,7 @@
 #include "service/key.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/random.h>
@@ -709,6 +710,63 @@ int keyring_find(struct keyring *k, const char *id, struct caller *out, struct t
         return refuse(err, &why);
     *out = e.who;
     return 0;
+}
+
+/* 0 is no limit, which is the widest. */
+static void widen(int64_t *most, int64_t other)
+{
+    *most = *most && other ? (other > *most ? other : *most) : 0;
+}
+
+static void widen_double(double *most, double other)
+{
+    *most = *most > 0 && other > 0 ? fmax(*most, other) : 0;
+}
+
+struct widest {
+    bool any;
+    struct key_limits limits;
+};
+
+static int widen_by(const struct tn_db_row *row, void *ctx)
+{
+    struct widest *w = ctx;
+    struct key_info k;
+
+    read_row(row, &k);
+    const struct key_limits *other = &k.limits;
+    if (!w->any)
+        w->limits = (struct key_limits){.max_sandboxes = other->max_sandboxes,
+                                        .max_running = other->max_running,
+                                        .max_memory = other->max_memory,
+                                        .max_cpus = other->max_cpus,
+                                        .max_pids = other->max_pids,
+                                        .max_disk = other->max_disk,
+                                        .max_seconds = other->max_seconds};
+    w->any = true;
+    widen(&w->limits.max_sandboxes, other->max_sandboxes);
+    widen(&w->limits.max_running, other->max_running);
+    widen(&w->limits.max_memory, other->max_memory);
+    widen_double(&w->limits.max_cpus, other->max_cpus);
+    widen(&w->limits.max_pids, other->max_pids);
+    widen(&w->limits.max_disk, other->max_disk);
+    widen_double(&w->limits.max_seconds, other->max_seconds);
+    return 0;
+}
+
+int keyring_widest(struct keyring *k, const char *tenant, struct key_limits *out,
+                   struct tn_error *err)
+{
+    struct widest w = {0};
+
+    if (tn_db_each(k->db, widen_by, &w, err,
+                   "SELECT " COLUMNS " FROM api_key WHERE tenant = ? AND revoked = 0"
+                   " AND (expires <= 0 OR expires > ?) AND scopes & ?",
+                   "tdi", tenant, service_time(),
+                   (int64_t)(SCOPE_USE | SCOPE_MANAGE | SCOPE_ADMIN)) < 0)
+        return -1;
+    *out = w.limits;
+    return w.any ? 0 : tn_fail(err, TN_E_DENIED, "tenant %s has no key that counts", tenant);
 }
 
 bool keyring_news(struct keyring *k)

@@ -86,6 +86,10 @@ int keyring_check(struct keyring *k, const char *text, struct caller *out, struc
 /* The key of that id, for who proved by other means (a ticket) to have had it: -1 TN_E_DENIED
  * unless it still counts. */
 int keyring_find(struct keyring *k, const char *id, struct caller *out, struct tn_error *err);
+/* The widest limits, each for itself, that a key of that tenant has which may use sandboxes and
+ * counts; nothing else of *out is set.  -1: there is none. */
+int keyring_widest(struct keyring *k, const char *tenant, struct key_limits *out,
+                   struct tn_error *err);
 /* Whether another process has written to the store since the last call, as far as checks saw. */
 bool keyring_news(struct keyring *k);
 /* One more request of that caller now: 0, or so many seconds until it may come again. */

@@ -13,6 +13,11 @@
 /* When nobody says how many; measured (docs/internals/service-limits.md). */
 #define TURNS_PER_CORE 4
 
+/* Starts may be slow without using the machine: an image is pulled, room is waited for, a lock.  A
+ * tenant could have all turns with such ones; another that has none waits so long at most, and then
+ * gets one beyond the usual number, of which there are as many again. */
+#define PATIENCE_SECONDS 5.0
+
 enum place_state {
     WAITING,
     ADMITTED,
@@ -25,6 +30,8 @@ struct place_in_line {
     struct place_in_line *next;
     enum place_state state;
     bool pool;
+    char *tenant;    /* NULL: a pool's */
+    int64_t overdue; /* from then on, if its tenant has no turn */
     pthread_cond_t changed;
 };
 
@@ -40,6 +47,7 @@ struct queue {
     int turns, busy, busy_pools, waiting;
     struct line urgent, spare; /* the pools' */
     struct line *recent;       /* the line that had the last turn; the one after it is next */
+    struct place_in_line *admitted;
     struct room room;
 };
 
@@ -139,17 +147,58 @@ static struct place_in_line *next_place(struct queue *q)
     return pools ? q->spare.first : NULL;
 }
 
+static bool has_turn(const struct queue *q, const char *tenant)
+{
+    const struct place_in_line *p = q->admitted;
+
+    while (p && (p->pool || strcmp(p->tenant, tenant) != 0))
+        p = p->next;
+    return p != NULL;
+}
+
+/* Who has waited too long for the first turn of its tenant; NULL: nobody. */
+static struct place_in_line *overdue_place(struct queue *q)
+{
+    int64_t now = tn_now();
+
+    if (!q->recent || q->busy >= 2 * q->turns)
+        return NULL;
+    struct line *l = q->recent;
+    do {
+        l = l->next;
+        if (l->first->overdue <= now && !has_turn(q, l->tenant)) {
+            q->recent = l;
+            return l->first;
+        }
+    } while (l != q->recent);
+    return NULL;
+}
+
 static void give_turns(struct queue *q)
 {
     struct place_in_line *p;
 
-    while (q->busy < q->turns && (p = next_place(q))) {
+    while ((q->busy < q->turns && (p = next_place(q))) || (p = overdue_place(q))) {
         take_out(p);
         q->busy++;
         q->busy_pools += p->pool;
         p->state = ADMITTED;
+        p->next = q->admitted;
+        q->admitted = p;
         pthread_cond_signal(&p->changed);
     }
+}
+
+static void give_back(struct place_in_line *p)
+{
+    struct queue *q = p->queue;
+    struct place_in_line **at = &q->admitted;
+
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    q->busy--;
+    q->busy_pools -= p->pool;
 }
 
 static struct place_in_line *join(struct queue *q, const char *tenant, bool urgent)
@@ -158,6 +207,8 @@ static struct place_in_line *join(struct queue *q, const char *tenant, bool urge
 
     p->queue = q;
     p->pool = !tenant;
+    p->tenant = tn_strdup_or_null(tenant);
+    p->overdue = tn_deadline_in(PATIENCE_SECONDS);
     tn_cond_init(&p->changed);
     pthread_mutex_lock(&q->lock);
     struct line *l = tenant ? line_of(q, tenant) : urgent ? &q->urgent : &q->spare;
@@ -183,16 +234,25 @@ struct place_in_line *queue_join_pool(struct queue *q, bool urgent)
     return join(q, NULL, urgent);
 }
 
+/* Under the lock: until that time, or until it is no longer WAITING. */
+static void doze(struct place_in_line *p, int64_t until)
+{
+    struct timespec t = tn_timespec(until);
+    int late = 0;
+
+    while (p->state == WAITING && late != ETIMEDOUT)
+        late = until == TN_NEVER ? pthread_cond_wait(&p->changed, &p->queue->lock)
+                                 : pthread_cond_timedwait(&p->changed, &p->queue->lock, &t);
+}
+
 int queue_wait(struct place_in_line *p, int64_t deadline, struct tn_error *err)
 {
     struct queue *q = p->queue;
-    struct timespec until = tn_timespec(deadline);
-    int late = 0;
 
     pthread_mutex_lock(&q->lock);
-    while (p->state == WAITING && late != ETIMEDOUT)
-        late = deadline == TN_NEVER ? pthread_cond_wait(&p->changed, &q->lock)
-                                    : pthread_cond_timedwait(&p->changed, &q->lock, &until);
+    doze(p, p->overdue < deadline ? p->overdue : deadline);
+    give_turns(q); /* to whoever is overdue */
+    doze(p, deadline);
     enum place_state state = p->state;
     pthread_mutex_unlock(&q->lock);
     if (state == ADMITTED)
@@ -227,13 +287,12 @@ void queue_leave(struct place_in_line *p)
     pthread_mutex_lock(&q->lock);
     if (p->state == WAITING)
         take_out(p);
-    if (p->state == ADMITTED) {
-        q->busy--;
-        q->busy_pools -= p->pool;
-    }
+    if (p->state == ADMITTED)
+        give_back(p);
     give_turns(q);
     pthread_mutex_unlock(&q->lock);
     pthread_cond_destroy(&p->changed);
+    free(p->tenant);
     free(p);
 }
 

@@ -72,15 +72,12 @@ static const struct {
     [KEEP_STOP_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: stopped"},
 };
 
-static void order(struct steward *k, struct box *b, enum keep what, double used)
+static void order(struct steward *k, struct box *b, enum keep what, const struct box_view *seen)
 {
-    enum box_order order = measures[what].order;
     struct tn_error err = {0};
 
-    /* No time to wait: it goes on in the background. */
-    int failed = what >= KEEP_DELETE ? box_order(b, NULL, order, tn_now(), &err)
-                                     : box_rest(b, order, used, &err);
-    if (failed && what < KEEP_DELETE && err.code == TN_E_BUSY)
+    int failed = box_rest(b, measures[what].order, seen, what < KEEP_DELETE, &err);
+    if (failed && err.code == TN_E_BUSY)
         return; /* somebody came in that moment */
     if (failed && err.code != TN_E_TIMEOUT) {
         tn_log(TN_LOG_WARN, "a limit could not be kept", tn_log_str("sandbox", box_id(b)),
@@ -129,7 +126,7 @@ static int64_t consider(struct steward *k, const char *id)
     enum keep what = keep_verdict(&t, service_time(), &again);
     bool rests = what >= KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);
     if (what != KEEP_AS_IT_IS && rests)
-        order(k, b, what, v.used);
+        order(k, b, what, &v);
     return tn_deadline_in(again);
 }
 

@@ -287,11 +287,16 @@ static void cut(struct tcp_ports *p, const char *box, const char *key)
     }
 }
 
-static void close_ports(struct tcp_ports *p, const char *box)
+/* Looked at while nobody opens one: who opens one of a box that runs again keeps it. */
+static void close_ended(struct tcp_ports *p, const char *box)
 {
     struct tn_error why = {0};
 
     pthread_mutex_lock(&p->opening);
+    if (!has_ended(p, box)) {
+        pthread_mutex_unlock(&p->opening);
+        return;
+    }
     pthread_mutex_lock(&p->lock);
     for (struct port **at = &p->ports, *one; (one = *at);) {
         if (strcmp(one->box, box) != 0) {
@@ -329,8 +334,7 @@ static void look_at_stale(struct tcp_ports *p)
     char id[11];
 
     while (take_stale(p, id))
-        if (has_ended(p, id))
-            close_ports(p, id);
+        close_ended(p, id);
 }
 
 /* --- connections ----------------------------------------------------------------------------- */

@@ -205,16 +205,11 @@ static int stand_in_line(struct box *b, int64_t deadline, struct tn_error *err)
 /* What the key may have that asked for it; when nobody of now did, that which made it. */
 static int make_room(struct box *b, int64_t deadline, struct tn_error *err)
 {
-    struct caller maker;
-
     pthread_mutex_lock(&b->lock);
     bool known = b->asked;
     struct key_limits limits = b->asker;
     pthread_mutex_unlock(&b->lock);
-    if (!known && !keyring_find(b->s->keys, b->key_id, &maker, NULL)) {
-        known = true;
-        limits = maker.limits;
-    }
+    known = known || box_limits(b, &limits);
     if (!admit_make_room(b->s, b, known ? &limits : NULL, deadline, err))
         return 0;
     if (err->code == TN_E_BUSY)

@@ -437,14 +437,62 @@ static int may_run(struct box *b, const struct caller *who, struct tn_error *err
                : 0;
 }
 
+/* Under its lock.  A time-out that put it to rest would do it again at once. */
+static void forget_old_timeout(struct box *b)
+{
+    if (b->timeout == 0 || b->timeout > wall_clock())
+        return;
+    b->timeout = 0;
+    b->dirty = true;
+}
+
+/* As place_order counts a resume; *starts: it did not run. */
+static int admit_rollback(struct box *b, const struct caller *who, bool *starts,
+                          struct tn_error *err)
+{
+    pthread_mutex_lock(&b->all->births);
+    pthread_mutex_lock(&b->lock);
+    *starts = !box_counts_as_running(b);
+    pthread_mutex_unlock(&b->lock);
+    int result = *starts ? may_run(b, who, err) : 0;
+    pthread_mutex_lock(&b->lock);
+    if (!result)
+        b->rollbacks++;
+    if (!result && *starts)
+        forget_old_timeout(b);
+    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->all->births);
+    return result;
+}
+
+int box_rollback_begin(struct box *b, const struct caller *who, int64_t deadline,
+                       struct tn_error *err)
+{
+    bool starts;
+
+    box_recount(b);
+    if (box_await_known(b, deadline, err) || admit_rollback(b, who, &starts, err))
+        return -1;
+    if (!starts || !admit_make_room(b->s, b, &who->limits, deadline, err))
+        return 0;
+    box_rollback_end(b);
+    return -1;
+}
+
+void box_rollback_end(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->rollbacks--;
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* Under its lock: makes the order its newest, or joins whoever is at it already. */
 static uint64_t accept(struct box *b, enum box_state goal)
 {
     if (b->goal == goal && b->working)
         return b->order;
-    /* A time-out that put it to rest would do it again at once. */
-    if (goal == BOX_RUNNING && b->timeout <= wall_clock())
-        b->timeout = 0;
+    if (goal == BOX_RUNNING)
+        forget_old_timeout(b);
     b->goal = goal;
     b->dirty = true;
     if (b->doing == WORK_NONE)
@@ -467,10 +515,18 @@ static int allowed(struct box *b, enum box_order order, struct tn_error *err)
     return life_table[row][order].refuse ? life_refuse(b->names.id, row, order, err) : 0;
 }
 
-/* Under its lock: whether it was left alone since then (NULL: nobody wants to know). */
-static int alone(const struct box *b, const double *since, struct tn_error *err)
+/* Why the service itself gives an order: how it saw the box. */
+struct grounds {
+    const struct box_view *seen;
+    bool idle; /* nobody used it */
+};
+
+/* Under its lock: whether it is still so. */
+static int still_so(const struct box *b, const struct grounds *g, struct tn_error *err)
 {
-    return since && (b->uses || b->used > *since || b->state != b->goal)
+    if (b->expires != g->seen->expires || b->timeout != g->seen->timeout)
+        return tn_fail(err, TN_E_BUSY, "sandbox %s has another time by now", b->names.id);
+    return g->idle && (b->uses || b->used > g->seen->used || b->state != b->goal)
                ? tn_fail(err, TN_E_BUSY, "sandbox %s is in use", b->names.id)
                : 0;
 }
@@ -492,7 +548,7 @@ static void note_sleep(struct box *b, enum box_order order, enum box_state goal)
 
 /* 0 with the number of the order, which is 0 when there is nothing to do. */
 static int place_order(struct box *b, const struct caller *who, enum box_order order,
-                       const double *unused_since, uint64_t *number, struct tn_error *err)
+                       const struct grounds *grounds, uint64_t *number, struct tn_error *err)
 {
     enum box_state goal = goal_of(b, order);
     bool counts = goal == BOX_RUNNING;
@@ -501,7 +557,7 @@ static int place_order(struct box *b, const struct caller *who, enum box_order o
     if (counts)
         pthread_mutex_lock(&b->all->births);
     pthread_mutex_lock(&b->lock);
-    int result = alone(b, unused_since, err) || allowed(b, order, err) ? -1 : 0;
+    int result = (grounds && still_so(b, grounds, err)) || allowed(b, order, err) ? -1 : 0;
     if (!result && counts && !box_counts_as_running(b)) {
         pthread_mutex_unlock(&b->lock);
         result = may_run(b, who, err);
@@ -553,14 +609,29 @@ static int await_order(struct box *b, enum box_state goal, uint64_t number, int6
     return result;
 }
 
+/* TN_E_TIMEOUT would say that what was ordered goes on, and nothing was. */
+static int await_known(struct box *b, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (!box_await_known(b, deadline, &why))
+        return 0;
+    if (why.code == TN_E_TIMEOUT)
+        return tn_fail(err, TN_E_BUSY,
+                       "sandbox %s was not looked at yet since the service started: try again",
+                       b->names.id);
+    *err = why;
+    return -1;
+}
+
 static int carry_out(struct box *b, const struct caller *who, enum box_order order,
-                     const double *unused_since, int64_t deadline, struct tn_error *err)
+                     const struct grounds *grounds, int64_t deadline, struct tn_error *err)
 {
     uint64_t number;
 
     if (life_goal(order) == BOX_RUNNING)
         box_recount(b);
-    if (box_await_known(b, deadline, err) || place_order(b, who, order, unused_since, &number, err))
+    if (await_known(b, deadline, err) || place_order(b, who, order, grounds, &number, err))
         return -1;
     if (!number) {
         box_save(b); /* who stops what sleeps has its word kept */
@@ -601,10 +672,12 @@ int box_order(struct box *b, const struct caller *who, enum box_order order, int
     return result;
 }
 
-int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err)
+int box_rest(struct box *b, enum box_order order, const struct box_view *seen, bool idle,
+             struct tn_error *err)
 {
+    const struct grounds grounds = {.seen = seen, .idle = idle};
     struct tn_error why = {0};
-    int result = carry_out(b, NULL, order, &used, tn_now(), &why);
+    int result = carry_out(b, NULL, order, &grounds, tn_now(), &why);
 
     if (!result || why.code != TN_E_BUSY)
         audit_own(b, order, result ? &why : NULL);

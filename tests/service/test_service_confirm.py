@@ -236,6 +236,20 @@ def test_a_key_belongs_to_one_action(service):
     admin.delete(at(box)).ok(204)
 
 
+def test_an_answer_of_which_there_is_no_line(make_service, jail_works):
+    """Without an audit log nothing is carried out; whoever waits is told so, instead of waiting for what nobody can answer."""
+    service = make_service(settings=ALWAYS).start()
+    admin = service.client()
+    box = make(admin)
+    asking = Asking(service, box, command("touch /tmp/never"))
+    (one,) = pending(admin, box)
+    (service.state / "audit.log").unlink()
+    assert answer(admin, box, one).status >= 500
+    got = asking.end().ok().json
+    assert (got["observation"], got["content"]) == ("user_rejected", f"{REJECTED} The audit log cannot be written.")
+    assert admin.get(at(box, "/pending")).ok().json["pending"] == []
+
+
 def test_nobody_answers(make_service, jail_works):
     service = make_service(settings={**ALWAYS, "security.confirm_seconds": 1}).start()
     admin = service.client()

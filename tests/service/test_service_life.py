@@ -202,6 +202,7 @@ def test_nothing_but_delete_joins_a_delete(service, client):
         assert (found["state"], found["goal"]) == ("running", "gone")
         for word in ("pause", "resume", "stop"):
             assert order(client, box, word).status == 410
+        assert client.patch(at(box), {"ttl": 1000}).status == 410  # nobody is told that it lives on
         assert client.post(at(box, "/actions"), run_action("true")).status == 503
         order(client, box, "delete", wait=0).ok(202)
     becomes(client, box, GONE)
@@ -474,6 +475,22 @@ def test_line_and_deadline(make_service):
     order(client, box, "resume").ok()
     for one in [box, *waiting[1:]]:
         order(client, one, "delete").ok(204)
+
+
+def test_slow_starts_of_a_tenant_hold_up_no_other(make_service):
+    service = make_service(settings={"max_starts": 1}).start()
+    slow, other = service.tenant("slow"), service.tenant("other")
+    box = make(slow)
+    order(slow, box, "stop").ok()
+    with held(service, box):
+        order(slow, box, "resume", wait=0).ok(202)
+        eventually(lambda: "tendon_queue_busy 1" in service.client().get("/metrics").ok().text, "it has its turn")
+        late = slow.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json
+        order(other, make(other), "delete").ok(204)
+        assert (state(slow, box)["state"], state(slow, late)["queue_position"]) == ("starting", 1)
+    for one in (box, late):
+        becomes(slow, one, "running")
+        order(slow, one, "delete").ok(204)
 
 
 def test_no_thread_can_be_started(make_service, tmp_path):

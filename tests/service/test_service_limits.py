@@ -142,6 +142,41 @@ def test_a_resume_has_the_limits_of_who_asks(service):
         free.delete(at(box)).ok(204)
 
 
+def test_a_rollback_has_the_limits_of_a_resume(service):
+    client, tight = service.tenant("back", "--max-memory", "768m"), service.tenant("back", "--max-running", 1)
+    first = make(client, memory="512m")
+    client.post(at(first, "/snapshots"), {"name": "before"}).ok(201)
+    client.post(at(first, "/stop")).ok()
+    second = make(client, memory="512m")
+    late = client.post(at(first, "/snapshots/before/rollback")).ok(429).json
+    assert "max_memory" in late["detail"], late
+    assert (state(client, first), state(client, second)) == ("stopped", "running")
+    tight.post(at(first, "/snapshots/before/rollback")).ok()
+    assert (state(client, first), state(client, second)) == ("running", "paused")
+    tight.post(at(first, "/snapshots/before/rollback")).ok()  # it has its place
+    for box in (first, second):
+        client.delete(at(box)).ok(204)
+
+
+def test_a_use_has_limits_when_the_key_of_the_maker_is_gone(service):
+    """Those of the keys that its tenant has now, the widest of each."""
+    old = service.client(service.make_key("rotated", "--tenant", "heir")["key"])
+    first = make(old)
+    old.post(at(first, "/pause")).ok()
+    assert service.tendon("key", "revoke", "rotated").returncode == 0
+    client = service.tenant("heir", "--max-running", 1)
+    second = make(client)
+    assert run(client, first, "echo one")["content"] == "one"
+    assert (state(client, first), state(client, second)) == ("running", "paused")
+    assert run(client, second, "echo two")["content"] == "two"
+    assert (state(client, first), state(client, second)) == ("paused", "running")
+    service.tenant("heir", "--max-running", 2)
+    assert run(client, first, "echo three")["content"] == "three"
+    assert (state(client, first), state(client, second)) == ("running", "running")
+    for box in (first, second):
+        client.delete(at(box)).ok(204)
+
+
 def test_a_full_disk(make_service, jail_works):
     service = make_service(settings={"disk_reserve": "1000t"}).start()
     reply = service.client().post("/v1/sandboxes", {"plugins": []}).ok(503)
@@ -382,6 +417,10 @@ def test_a_sample_that_fails_is_followed_by_a_rest(make_service, tmp_path):
     eventually(lambda: len(rows()) > 2, "it is asked again")
     third, before = rows()[2], max(end for _, end in rows()[:2])
     assert third[0] - before > 2.5, rows()
+    began = time.monotonic()
+    for _ in range(5):  # whoever asks again gets what was seen last
+        client.get(at(box, "/usage")).ok()
+    assert time.monotonic() - began < 3, rows()
 
 
 # --- times ---------------------------------------------------------------------------------------

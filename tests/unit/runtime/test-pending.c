@@ -76,8 +76,34 @@ static void test_it_is_claimed_once(void **state)
     assert_false(tn_pending_claim(directory, 8));
     assert_int_equal(tn_pending_load(directory, 8, &p, &err), -1);
     assert_int_equal(err.code, TN_E_NOT_FOUND);
-    assert_int_equal(tn_pending_take(directory, 8, &p, &err), -1);
+    assert_int_equal(tn_pending_take(directory, 8, NULL, NULL, &p, &err), -1);
     assert_int_equal(err.code, TN_E_NOT_FOUND); /* no journal tells of it */
+}
+
+static int refuse_first(const struct tn_pending *p, void *ctx, struct tn_error *err)
+{
+    int *times = ctx;
+
+    assert_string_equal(p->key, "k17");
+    return (*times)++ ? 0 : tn_fail(err, TN_E_DENIED, "not this one");
+}
+
+/* Nothing is claimed that was not checked, and what is refused still waits. */
+static void test_what_is_claimed_was_checked(void **state)
+{
+    struct tn_error err = {0};
+    struct tn_pending p;
+    int times = 0;
+
+    assert_int_equal(tn_pending_take(directory, 17, refuse_first, &times, &p, &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_int_equal(times, 0);
+    assert_int_equal(save(17, "k17", BODY, 2e9, NULL), 0);
+    assert_int_equal(tn_pending_take(directory, 17, refuse_first, &times, &p, &err), -1);
+    assert_int_equal(err.code, TN_E_DENIED);
+    assert_int_equal(tn_pending_take(directory, 17, refuse_first, &times, &p, &err), 0);
+    assert_int_equal(times, 2);
+    tn_pending_done(&p);
 }
 
 static int count(struct tn_pending *p, void *ctx)
@@ -104,7 +130,7 @@ static void test_it_is_found_while_it_is_answered(void **state)
     struct tn_pending p, same;
 
     assert_int_equal(save(9, "k9", BODY, 2e9, NULL), 0);
-    assert_int_equal(tn_pending_take(directory, 9, &p, &err), 0);
+    assert_int_equal(tn_pending_take(directory, 9, NULL, NULL, &p, &err), 0);
     assert_int_equal(tn_pending_load(directory, 9, &same, &err), -1);
     assert_false(tn_pending_claim(directory, 9));
     assert_int_equal(tn_pending_find(directory, "k9", &same), 0);
@@ -186,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_kept_as_it_was),
         cmocka_unit_test(test_it_is_claimed_once),
+        cmocka_unit_test(test_what_is_claimed_was_checked),
         cmocka_unit_test(test_it_is_found_while_it_is_answered),
         cmocka_unit_test(test_what_is_damaged_is_left_out),
         cmocka_unit_test(test_its_time_passes),

@@ -273,6 +273,32 @@ static void test_a_revoked_key_opens_nothing(void **state)
     assert_false(opens(p, text));
 }
 
+static void test_the_widest_limits_of_a_tenant(void **state)
+{
+    const struct place *p = *state;
+    struct key_info all[] = {wish("one"), wish("two"), wish("reader"), wish("other")};
+    struct key_limits most;
+    struct tn_error err;
+    char text[64];
+
+    assert_int_equal(keyring_widest(p->keys, team, &most, &err), -1);
+    assert_int_equal(err.code, TN_E_DENIED);
+    all[0].limits = (struct key_limits){.max_running = 1, .max_memory = 5, .max_cpus = 2};
+    all[1].limits = (struct key_limits){.max_running = 3, .max_cpus = 1, .gvisor = true};
+    all[2].scopes = SCOPE_READ;
+    all[3].tenant = (char *)(uintptr_t) "another";
+    for (size_t i = 0; i < TN_COUNT(all); i++)
+        make(p, &all[i], text);
+    assert_int_equal(keyring_widest(p->keys, team, &most, NULL), 0);
+    assert_true(most.max_running == 3 && most.max_memory == 0 && most.max_cpus == 2);
+    assert_false(most.gvisor);
+    assert_int_equal(key_revoke(p->db, "two", NULL), 0);
+    assert_int_equal(keyring_widest(p->keys, team, &most, NULL), 0);
+    assert_true(most.max_running == 1 && most.max_memory == 5 && most.max_cpus == 2);
+    assert_int_equal(key_revoke(p->db, "one", NULL), 0);
+    assert_int_equal(keyring_widest(p->keys, team, &most, NULL), -1);
+}
+
 static void test_somebody_else_revokes_it(void **state)
 {
     const struct place *p = *state;
@@ -374,6 +400,7 @@ int main(void)
         TEST(test_a_key_opens_and_its_row_says_what),
         TEST(test_wrong_keys_are_all_refused_alike),
         TEST(test_a_revoked_key_opens_nothing),
+        TEST(test_the_widest_limits_of_a_tenant),
         TEST(test_somebody_else_revokes_it),
         TEST(test_an_expired_key_opens_nothing),
         TEST(test_requests_per_second),

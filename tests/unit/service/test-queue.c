@@ -83,6 +83,34 @@ static void test_tenants_take_turns(void **state)
     queue_free(q);
 }
 
+/* Whoever has all turns, and gives none back, holds up nobody who has none for long. */
+static void test_slow_turns(void **state)
+{
+    struct queue *q = line_of(1);
+    struct place_in_line *slow = queue_join(q, "a"), *more = queue_join(q, "a"),
+                         *b = queue_join(q, "b"), *b2 = queue_join(q, "b"), *c = queue_join(q, "c");
+    int64_t began = tn_now();
+
+    assert_true(admitted(slow));
+    assert_int_equal(queue_wait(b, SOON, NULL), 0);
+    assert_true(tn_now() - began > 4 * TN_SECOND);
+    assert_int_equal(queue_numbers(q).busy, 2);
+    assert_int_equal(queue_wait(c, tn_deadline_in(0.1), NULL), -1); /* there are no more */
+    queue_leave(b);
+    assert_int_equal(queue_wait(c, SOON, NULL), 0);
+    assert_false(admitted(b2));
+    queue_leave(c);
+    assert_true(admitted(b2));
+    assert_false(admitted(more)); /* its tenant has one */
+    queue_leave(b2);
+    assert_false(admitted(more));
+    queue_leave(slow);
+    assert_true(admitted(more));
+    queue_leave(more);
+    assert_int_equal(queue_numbers(q).busy, 0);
+    queue_free(q);
+}
+
 static void test_giving_up(void **state)
 {
     struct queue *q = line_of(1);
@@ -198,7 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turns),        cmocka_unit_test(test_tenants_take_turns),
         cmocka_unit_test(test_giving_up),    cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_many_threads), cmocka_unit_test(test_slow_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
