@@ -9,7 +9,7 @@ import pytest
 from peers import peers, sdk
 
 HERE = pathlib.Path(__file__).parent
-BOTH = ("quick_start", "entrypoint", "commands", "names", "network", "idle", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
+BOTH = ("quick_start", "entrypoint", "commands", "texts", "names", "network", "idle", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
 NEWEST = ("files", "terminals")
 
 
