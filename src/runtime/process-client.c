@@ -6,7 +6,7 @@
 #include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
-#define SILENCE_SECONDS 45.0 /* at least: it gives a sign of life every `beat` seconds */
+#define SILENCE_SECONDS 45.0 /* it gives a sign of life every `beat` seconds */
 #define BEAT_SECONDS 15.0
 #define WAIT_SECONDS 20
 #define FOLLOW_SECONDS 3600 /* the longest stream; then another one is opened */
@@ -279,8 +279,8 @@ static double beat_of(const struct tn_process_follow *f)
 
 static int64_t patience(const struct reading *r)
 {
-    double silence = 3 * beat_of(r->f);
-    int64_t silent = tn_deadline_in(silence > SILENCE_SECONDS ? silence : SILENCE_SECONDS);
+    double least = 3 * beat_of(r->f), wish = r->f->silence > 0 ? r->f->silence : SILENCE_SECONDS;
+    int64_t silent = tn_deadline_in(least > wish ? least : wish);
 
     return silent < r->deadline ? silent : r->deadline;
 }

@@ -97,8 +97,10 @@ enum { TN_PROCESS_BEAT_MIN = 1, TN_PROCESS_BEAT_MAX = 60 };
 struct tn_process_follow {
     struct tn_process_place at; /* moved along as pieces are handed over, so that a second call goes
                                    on where the first ended */
-    bool now;    /* hand over what there is now, and do not wait: then 0 also without an END */
-    double beat; /* seconds, TN_PROCESS_BEAT_MIN to _MAX; 0: 15 */
+    bool now;       /* hand over what there is now, and do not wait: then 0 also without an END */
+    double beat;    /* seconds, TN_PROCESS_BEAT_MIN to _MAX; 0: 15 */
+    double silence; /* seconds without a sign of life, at least three beats, after which the hand
+                       has gone away; 0: 45 */
 };
 /* Calls fn for all that comes out, until the process has ended and its logs are closed (an END is
  * the last piece then).  A connection that breaks is made anew where it broke off.  0, what fn

@@ -88,6 +88,19 @@ def commands():
     sb.terminate()
 
 
+def texts():
+    """Large ones, which are no ASCII; and a loop over what a sandbox says until its time is over."""
+    sb = box(timeout=600)
+    p = sb.exec("python3", "-c", "print('a\u00f1\u20ac\U0001f600' * 100000)")
+    assert p.stdout.read() == "a\u00f1\u20ac\U0001f600" * 100000 + "\n"
+    sb.terminate()
+    sb = box("sh", "-c", "while :; do echo tick; sleep 0.2; done", timeout=4)
+    p = sb.exec("sleep", "1000")
+    assert set("".join(sb.stdout).split()) == {"tick"}
+    fails(p.wait, modal.exception.NotFoundError)
+    fails(sb.wait, modal.exception.SandboxTimeoutError)
+
+
 def names():
     sb = box(name="one", timeout=600)
     fails(lambda: box(name="one"), modal.exception.AlreadyExistsError)

@@ -8,6 +8,7 @@ import re
 import socket
 import sqlite3
 import struct
+import time
 import uuid
 
 import pytest
@@ -397,6 +398,52 @@ def test_output_may_be_read_again_from_anywhere(alice, box):
     assert said(alice, box, name, fd=1) == b"err"
     both = start(alice, box, "sh", "-c", "echo a >&2; echo b", fields=[(5, 2)])
     assert said(alice, box, both) == b"a\nb\n"
+
+
+def test_no_character_is_cut(alice, box):
+    """Clients decode message by message: not where the pipe was read, and not where what nobody read begins."""
+    slowly = "import os, time\nfor b in '\u20ac\U0001f600\u00e9'.encode() + b'\\xe2': os.write(1, bytes([b])); time.sleep(0.05)"
+    id = text(alice.call("ContainerExec", [(1, box[1]), (2, "python3"), (2, "-c"), (2, slowly)]).one, 1)
+    batches = alice.call("ContainerExecGetOutput", [(1, id), (2, 55.0), (4, 1), (5, 1)]).ok().messages
+    pieces = [unpack(batch[1][0])[3][0] for batch in batches[:-1]]
+    assert "".join(piece.decode() for piece in pieces[:-1]) == "\u20ac\U0001f600\u00e9" and pieces[-1] == b"\xe2", pieces
+    for batch, piece in zip(batches, pieces):  # whoever comes back hears the rest
+        again = alice.call("ContainerExecGetOutput", [(1, id), (2, 55.0), (3, batch[2][0]), (4, 1)]).ok().messages
+        heard = [unpack(b[1][0])[3][0] for b in again[:-1]]
+        assert b"".join(heard) == b"".join(pieces[pieces.index(piece) + 1 :])
+    for more in ("", "b", "bb"):
+        name = start(alice, box, "python3", "-c", f"print('\u20ac' * 700000 + '{more}', end='')")
+        assert status(alice, box, name) == {1: [0]}
+        assert set(said(alice, box, name).decode()) <= {"\u20ac", "b"}
+
+
+def test_a_slow_reader_loses_nothing(alice, box):
+    """As long as it comes back for more within a few seconds; and the hand is heard all the while."""
+    much = 12 << 20
+    name = start(alice, box, "sh", "-c", f"sleep 7; head -c {much} /dev/zero; sleep 7; echo end")
+    got = said(alice, box, name)
+    assert len(got) == much + 4 and got.endswith(b"end\n")
+
+
+def test_who_waits_is_told_that_the_sandbox_ended(alice, image):
+    """At its time, when it is paused and says nothing itself: what its command said has an end, a command in it is not there."""
+    loop = "while :; do echo tick; sleep 0.2; done"
+    box = create(alice, image, (1, "sh"), (1, "-c"), (1, loop), (7, 4))
+    name = start(alice, box, "sh", "-c", loop)
+    began = time.monotonic()
+    wait = [(1, box[1]), (2, name)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        calls = [
+            pool.submit(alice.router, "SandboxStdioReadV2", box[2], [(1, box[1])]),
+            pool.submit(alice.call, "SandboxGetLogs", [(1, box[0]), (2, 1), (3, 50.0)]),
+            pool.submit(alice.router, "TaskExecStdioRead", box[2], wait),
+            pool.submit(alice.router, "TaskExecWait", box[2], wait),
+        ]
+        own, logs, of_command, waited = [call.result() for call in calls]
+    assert time.monotonic() - began < 30
+    assert own.ok().messages and logs.ok().messages[-1][14] == [1]
+    assert of_command.messages and of_command.status == waited.status == NOT_FOUND
+    assert alice.router("SandboxStdioReadV2", box[2], [(1, box[1])]).ok().messages == []  # it was not kept
 
 
 def test_starting_twice_is_starting_once(alice, box):

@@ -11,7 +11,7 @@ from peers import peers, sdk
 from services import Service
 
 HERE = pathlib.Path(__file__).parent
-BOTH = ("quick_start", "entrypoint", "commands", "names", "network", "idle", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
+BOTH = ("quick_start", "entrypoint", "commands", "texts", "names", "network", "idle", "images", "mounts", "secrets", "volumes", "openhands", "raw_tcp")
 NEWEST = ("files", "terminals")
 UV = "0.13.8"
 

@@ -189,6 +189,16 @@ def test_a_request_that_is_repeated_makes_one(alice):
     assert made[0]["id"] == made[1]["id"]
     assert execute(alice, made[0], "cat log")["stdout"] == "once\n"
     shut(alice, made[0])
+    # One of the user's own, by an SDK; without one it may be a proxy's, of many requests.
+    headers, body = {"X-Request-Id": f"mine-{time.time()}", "X-Stainless-Lang": "python"}, {}
+    made = [alice.post("/v1/devboxes", body, headers=headers).ok().json for _ in range(2)]
+    assert made[0]["id"] == made[1]["id"]
+    for _ in range(2):
+        done = alice.post(path(made[0], "/execute"), {"command": "echo x >>n; cat n"}, headers=headers).ok().json
+    assert done["stdout"] == "x\n"
+    more = alice.post("/v1/devboxes", body, headers={"X-Request-Id": headers["X-Request-Id"]}).ok().json
+    assert more["id"] != made[0]["id"]
+    shut(alice, made[0], more)
 
 
 def test_suspend_and_resume(alice):
@@ -390,6 +400,37 @@ def test_a_shell_that_is_kept(alice, devbox):
     alice.post(path(devbox, "/execute"), {"command": "true", "shell_name": "../x"}).ok(400)
 
 
+def test_a_kept_shell_does_not_wait_for_what_it_left_in_the_background(alice, devbox):
+    began = time.monotonic()
+    assert execute(alice, devbox, "sleep 1000 & PID=$!; echo begun", shell_name="server")["stdout"] == "begun\n"
+    assert execute(alice, devbox, "kill $PID; echo $?", shell_name="server")["stdout"] == "0\n"
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_who_waits_is_told_that_the_devbox_ended(service):
+    """Of a command that is waited for, and of a stream, as an event that SDKs raise."""
+    client, other = service.tenant("ends"), service.tenant("ends")
+    for order, status, word in (("suspend", 400, "suspend"), ("shutdown", 404, "not found")):
+        made = create(client)
+        begun = client.post(path(made, "/execute_async"), {"command": "echo on; sleep 1000"}).ok().json
+        stream = Stream(client, made, begun["execution_id"])
+        assert next(iter(stream))["output"] == "on\n"
+        told = []
+        where = path(made, f"/executions/{begun['execution_id']}/wait_for_status")
+        waiting = threading.Thread(target=lambda where=where, told=told: told.append(other.post(where, {"statuses": ["completed"]})))
+        waiting.start()
+        time.sleep(0.1)  # it waits
+        service.tenant("ends").post(path(made, f"/{order}")).ok()
+        waiting.join(PATIENCE)
+        assert told[0].status == status and word in told[0].json["message"], told
+        assert told[0].headers["X-Should-Retry"] == "false"
+        event, data = stream.response.read().decode().strip().splitlines()[-2:]
+        assert event == "event: error" and json.loads(data.removeprefix("data: "))["code"] == status, (event, data)
+        stream.connection.close()
+        if order == "suspend":
+            client.post(path(made, "/shutdown")).ok()
+
+
 def test_logs(alice, devbox):
     done = execute(alice, devbox, "echo to the log; echo bad >&2; exit 4")
     logs = alice.get(path(devbox, f"/logs?execution_id={done['execution_id']}")).ok().json["logs"]
@@ -571,6 +612,13 @@ def test_what_building_says(alice):
     assert made["status"] == "building"
     eventually(lambda: "at it" in [e.get("message") for e in alice.get(f"{where}/logs").ok().json["logs"]], "its log")
     alice.post("/v1/devboxes", {"blueprint_id": made["id"]}).ok(400)
+    alice.post(f"{where}/delete").ok()
+    commands = ["seq 2000", "echo so far", "echo wröng >&2; no-such-program"]
+    made = alice.post("/v1/blueprints", {"name": "bad", "system_setup_commands": commands}).ok().json
+    where = f"/v1/blueprints/{made['id']}"
+    eventually(lambda: alice.get(where).ok().json["status"] == "failed", "its end")
+    said = [e["message"] for e in alice.get(f"{where}/logs").ok().json["logs"]]
+    assert {"so far", "wröng"} <= set(said) and any("no-such-program: command not found" in line for line in said)
     alice.post(f"{where}/delete").ok()
 
 

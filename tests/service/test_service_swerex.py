@@ -150,4 +150,6 @@ def test_busy(alice, sandbox):
     assert raised(alice.post(where + "/run_in_session", {"command": "x", "timeout": 1}))[0].endswith("CommandTimeoutError")
     stopped = alice.post(where + "/run_in_session", {"action_type": "bash_interrupt"}).ok().json
     assert "x" not in stopped["output"]
+    stopped = alice.post(where + "/run_in_session", {"action_type": "bash_interrupt"}).ok().json
+    assert (stopped["output"], stopped["exit_code"]) == ("", 0)  # there was nothing to interrupt
     assert alice.post(where + "/run_in_session", {"command": "echo ok", "timeout": 20}).ok().json["output"] == "ok\n"

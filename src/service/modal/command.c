@@ -4,7 +4,11 @@
 #include "service/modal/modal.h"
 
 enum { PENDING_MAX = 8 << 20, EXEC_ID = 48 };
-#define BEAT_SECONDS 30.0
+/* The hand of a sandbox that was paused says nothing any more, not even that: who waits inside one
+ * finds out in so many seconds.  Output is followed by one stream: what nobody reads in between may
+ * be lost. */
+#define BEAT_SECONDS 2.0
+#define SILENCE_SECONDS 8.0
 
 char *modal_text(const void *bytes, size_t n)
 {
@@ -175,17 +179,42 @@ struct stream {
     int (*send)(struct stream *s, const void *bytes, size_t n, uint64_t offset);
     int (*end)(struct stream *s, const struct tn_process_status *status); /* or NULL */
     struct tn_error *err;
-    char rest[4]; /* of a text: the beginning of a character whose end has not come yet */
+    char rest[4]; /* the beginning of a character whose end has not come yet */
     size_t left;
+    bool torn; /* what came before the next piece is lost */
     bool over;
 };
+
+/* How many bytes are the end of a character whose beginning is lost. */
+static size_t torn_bytes(const char *bytes, size_t n)
+{
+    size_t torn = 0;
+
+    while (torn < n && torn < 3 && (bytes[torn] & 0xc0) == 0x80)
+        torn++;
+    return torn;
+}
+
+/* Clients decode what they are sent and fail at half a character. */
+static int pass_on(struct stream *s, const struct tn_process_piece *piece)
+{
+    const char *bytes = piece->bytes;
+    size_t torn = s->torn ? torn_bytes(bytes, piece->n) : 0;
+
+    s->torn = s->torn && torn == piece->n;
+    return torn < piece->n && s->send(s, bytes + torn, piece->n - torn, piece->offset + torn);
+}
 
 static int take_piece(const struct tn_process_piece *piece, void *ctx)
 {
     struct stream *s = ctx;
 
     if (piece->kind == s->kind)
-        return s->send(s, piece->bytes, piece->n, piece->offset) ? 1 : 0;
+        return pass_on(s, piece);
+    if (piece->kind == TN_PROCESS_LOST && piece->stream == s->kind) {
+        s->torn = true;
+        s->left = 0;
+    }
     if (piece->kind != TN_PROCESS_END)
         return 0;
     s->over = true;
@@ -196,15 +225,17 @@ static int take_piece(const struct tn_process_piece *piece, void *ctx)
 static int follow(struct stream *s, struct box *b, const char *which, uint64_t offset,
                   int64_t deadline)
 {
-    struct tn_process_follow f = {.at = {UINT64_MAX, UINT64_MAX}, .beat = BEAT_SECONDS};
+    struct tn_process_follow f = {
+        .at = {UINT64_MAX, UINT64_MAX}, .beat = BEAT_SECONDS, .silence = SILENCE_SECONDS};
     struct tn_error why = {0};
 
     *(s->kind == TN_PROCESS_OUT ? &f.at.out : &f.at.err) = offset;
-    int r = process_follow(b, which, &f, take_piece, s, tn_http_fd(s->c->x), deadline, &why);
-    if (s->over || (r < 0 && why.code == TN_E_TIMEOUT && !tn_http_peer_gone(s->c->x)))
+    process_follow(b, which, &f, take_piece, s, tn_http_fd(s->c->x), deadline, &why);
+    if (s->over || s->err->code || !modal_goes_on(b, s->err))
         return s->err->code ? -1 : 0;
-    if (r < 0)
-        *s->err = why;
+    if (why.code == TN_E_TIMEOUT && tn_now() >= deadline && !tn_http_peer_gone(s->c->x))
+        return 0;
+    *s->err = why;
     return -1;
 }
 
@@ -250,7 +281,22 @@ static int stdio_read(struct modal_call *c, const void *request, struct tn_error
                 : follow(&s, b, which, in->offset, TN_NEVER);
 }
 
-/* Of the sandbox's own command; one that has none says nothing. */
+/* Of the command of the sandbox itself: one that has none says nothing, and one that has ended
+ * nothing more. */
+static int follow_own(struct stream *s, const char *id, uint64_t offset, int64_t deadline)
+{
+    autobox struct box *known = modal_box(s->c, id, s->err);
+
+    if (!known || begin(s->c, s->err))
+        return -1;
+    autobox struct box *b = modal_running(s->c, id, s->err);
+    int r = b ? follow(s, b, "tag:" MODAL_ENTRYPOINT, offset, deadline) : -1;
+    if (r == 0 || s->err->code != TN_E_NOT_FOUND)
+        return r;
+    s->err->code = TN_OK;
+    return s->end ? s->end(s, NULL) : 0;
+}
+
 static int sandbox_stdio(struct modal_call *c, const void *request, struct tn_error *err)
 {
     const Modal__SandboxStdioReadV2Request *in = request;
@@ -258,16 +304,22 @@ static int sandbox_stdio(struct modal_call *c, const void *request, struct tn_er
                        .kind = in->file_descriptor == 1 ? TN_PROCESS_ERR : TN_PROCESS_OUT,
                        .send = send_bytes,
                        .err = err};
-    autobox struct box *b = modal_running(c, in->task_id, err);
 
-    if (!b || begin(c, err))
-        return -1;
-    int r = follow(&s, b, "tag:" MODAL_ENTRYPOINT, in->offset, TN_NEVER);
-    return r && err->code == TN_E_NOT_FOUND ? 0 : r;
+    return follow_own(&s, in->task_id, in->offset, TN_NEVER);
+}
+
+/* What is whole of what was left over and of this; what is not is left over. */
+static void take_whole(struct stream *s, const void *bytes, size_t n, struct tn_buf *whole)
+{
+    tn_buf_add(whole, s->rest, s->left);
+    tn_buf_add(whole, bytes, n);
+    s->left = tn_utf8_unfinished(tn_buf_str(whole), whole->len);
+    memcpy(s->rest, tn_buf_str(whole) + whole->len - s->left, s->left);
+    tn_buf_cut(whole, whole->len - s->left);
 }
 
 /* The next batch begins where this one ended: that is its number, from 1 on. */
-static int send_batch(struct stream *s, const void *bytes, size_t n, uint64_t offset)
+static int put_batch(struct stream *s, const void *bytes, size_t n, uint64_t end)
 {
     Modal__RuntimeOutputBatch out = MODAL__RUNTIME_OUTPUT_BATCH__INIT;
     Modal__RuntimeOutputMessage one = MODAL__RUNTIME_OUTPUT_MESSAGE__INIT, *all[] = {&one};
@@ -277,17 +329,27 @@ static int send_batch(struct stream *s, const void *bytes, size_t n, uint64_t of
     one.message_bytes = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
     out.n_items = 1;
     out.items = all;
-    out.batch_index = offset + n + 1;
+    out.batch_index = end + 1;
     return modal_send(s->c, &out, s->err);
+}
+
+static int send_batch(struct stream *s, const void *bytes, size_t n, uint64_t offset)
+{
+    tn_autobuf struct tn_buf whole = TN_BUF_INIT(n + sizeof s->rest);
+
+    take_whole(s, bytes, n, &whole);
+    return whole.len ? put_batch(s, tn_buf_str(&whole), whole.len, offset + n - s->left) : 0;
 }
 
 static int end_batches(struct stream *s, const struct tn_process_status *status)
 {
     Modal__RuntimeOutputBatch out = MODAL__RUNTIME_OUTPUT_BATCH__INIT;
+    uint64_t end = s->kind == TN_PROCESS_OUT ? status->out.end : status->err.end;
 
     out.has_exit_code = true;
     out.exit_code = (int32_t)exit_code(status);
-    return modal_send(s->c, &out, s->err);
+    return (s->left && put_batch(s, s->rest, s->left, end)) || modal_send(s->c, &out, s->err) ? -1
+                                                                                              : 0;
 }
 
 static double seconds_of(float wanted)
@@ -320,11 +382,8 @@ static int send_lines(struct stream *s, const void *bytes, size_t n, uint64_t of
     Modal__TaskLogs one = MODAL__TASK_LOGS__INIT, *all[] = {&one};
     char entry[32];
 
-    tn_buf_add(&whole, s->rest, s->left);
-    tn_buf_add(&whole, bytes, n);
-    s->left = tn_utf8_unfinished(tn_buf_str(&whole), whole.len);
-    memcpy(s->rest, tn_buf_str(&whole) + whole.len - s->left, s->left);
-    tn_autofree char *text = modal_text(tn_buf_str(&whole), whole.len - s->left);
+    take_whole(s, bytes, n, &whole);
+    tn_autofree char *text = modal_text(tn_buf_str(&whole), whole.len);
     snprintf(entry, sizeof entry, "%llu-0", (unsigned long long)(offset + n - s->left));
     one.data = text;
     one.has_file_descriptor = true;
@@ -353,20 +412,10 @@ static int sandbox_logs(struct modal_call *c, const void *request, struct tn_err
                        .send = send_lines,
                        .end = end_lines,
                        .err = err};
-    autobox struct box *b = modal_box(c, in->sandbox_id, err);
 
-    if (!b || begin(c, err))
-        return -1;
-    box_release(TN_TAKE_PTR(b));
-    b = modal_running(c, in->sandbox_id, err);
-    int r = !b ? -1
-               : follow(&s, b, "tag:" MODAL_ENTRYPOINT,
-                        in->last_entry_id ? strtoull(in->last_entry_id, NULL, 10) : 0,
-                        tn_deadline_in(seconds_of(in->timeout)));
-    if (r == 0 || err->code != TN_E_NOT_FOUND)
-        return r;
-    err->code = TN_OK; /* it has ended, or has no command: there is no more */
-    return end_lines(&s, NULL);
+    return follow_own(&s, in->sandbox_id,
+                      in->last_entry_id ? strtoull(in->last_entry_id, NULL, 10) : 0,
+                      tn_deadline_in(seconds_of(in->timeout)));
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */
@@ -383,6 +432,25 @@ static int send_exit(struct modal_call *c, const struct tn_process_status *statu
     return modal_send(c, &out, err);
 }
 
+/* Until it ends, or its sandbox does. */
+static int await_exit(struct modal_call *c, struct box *b, const char *which,
+                      struct tn_process_status *status, struct tn_error *err)
+{
+    for (;;) {
+        struct tn_error why = {0};
+        int64_t soon = tn_deadline_in(MODAL_SLICE_SECONDS);
+
+        if (process_wait(b, which, status, tn_http_fd(c->x), soon, &why) == 0)
+            return 0;
+        if (!modal_goes_on(b, err))
+            return -1;
+        if (why.code != TN_E_TIMEOUT || tn_http_peer_gone(c->x)) {
+            *err = why;
+            return -1;
+        }
+    }
+}
+
 static int exec_wait(struct modal_call *c, const void *request, struct tn_error *err)
 {
     const Modal__TaskExec *in = request;
@@ -390,9 +458,7 @@ static int exec_wait(struct modal_call *c, const void *request, struct tn_error 
     char which[MODAL_WHICH];
 
     autobox struct box *b = find(c, in->task_id, in->exec_id, which, err);
-    return b && process_wait(b, which, &status, tn_http_fd(c->x), TN_NEVER, err) == 0
-               ? send_exit(c, &status, err)
-               : -1;
+    return b && await_exit(c, b, which, &status, err) == 0 ? send_exit(c, &status, err) : -1;
 }
 
 static int exec_poll(struct modal_call *c, const void *request, struct tn_error *err)

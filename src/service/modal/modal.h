@@ -18,6 +18,7 @@
 #define MODAL_HOME "/home/user"
 #define MODAL_SECONDS 60.0      /* for what a client waits for */
 #define MODAL_POLL_SECONDS 55.0 /* of a long poll */
+#define MODAL_SLICE_SECONDS 5.0 /* of a wait: then it is looked whether the sandbox has ended */
 #define MODAL_LINGER 120.0      /* how long a sandbox that has ended is remembered */
 #define MODAL_RECORD "$modal"
 #define MODAL_ENTRYPOINT "tendon:entrypoint"
@@ -100,6 +101,8 @@ char *modal_id(const char *prefix, const struct box *b, char out[MODAL_ID]);
 struct box *modal_box(const struct modal_call *c, const char *id, struct tn_error *err);
 /* The same, which runs: TN_E_NOT_FOUND when it has ended. */
 struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err);
+/* False with TN_E_NOT_FOUND when it has ended, but for one whose own command alone is over. */
+bool modal_goes_on(struct box *b, struct tn_error *err);
 bool modal_is_sandbox(const struct box_view *v);
 /* An image (surface_is_layer). */
 bool modal_is_layer(const struct box_view *v);

@@ -1,8 +1,6 @@
 /* Sandboxes that exist: their records, how they are and how they ended. */
 #include "service/modal/modal.h"
 
-#define SLICE_SECONDS 5.0
-
 /* --- records --------------------------------------------------------------------------------- */
 
 const struct tn_json *modal_record(const struct box_view *v)
@@ -119,7 +117,8 @@ static int await_end(struct modal_call *c, struct box *b, int64_t deadline, Moda
         tn_autostatus struct tn_process_status status = {0};
         autoview struct box_view v = {0};
         struct tn_error why = {0};
-        int64_t soon = tn_deadline_in(SLICE_SECONDS), until = soon < deadline ? soon : deadline;
+        int64_t soon = tn_deadline_in(MODAL_SLICE_SECONDS),
+                until = soon < deadline ? soon : deadline;
 
         box_look(b, &v);
         if (modal_result(&v, r))
@@ -141,20 +140,29 @@ static int await_end(struct modal_call *c, struct box *b, int64_t deadline, Moda
     }
 }
 
-struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err)
+bool modal_goes_on(struct box *b, struct tn_error *err)
 {
     Modal__Result ended = MODAL__RESULT__INIT;
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    if (v.goal != BOX_GONE && (!modal_result(&v, &ended) || ended.status == MODAL_SUCCESS ||
+                               ended.status == MODAL_FAILURE))
+        return true;
+    tn_fail(err, TN_E_NOT_FOUND, "the sandbox sb-%s has ended", box_id(b));
+    return false;
+}
+
+struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err)
+{
     autoview struct box_view v = {0};
     struct box *b = modal_box(c, id, err);
 
     if (!b)
         return NULL;
     box_look(b, &v);
-    bool over =
-        modal_result(&v, &ended) && ended.status != MODAL_SUCCESS && ended.status != MODAL_FAILURE;
-    if (over)
-        tn_fail(err, TN_E_NOT_FOUND, "the sandbox %.40s has ended", id);
-    else if (v.state == BOX_STARTING)
+    bool over = !modal_goes_on(b, err);
+    if (!over && v.state == BOX_STARTING)
         over = surface_await(b, c->s->options->start_seconds + MODAL_START_MORE, err);
     if (!over)
         return b;

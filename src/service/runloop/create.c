@@ -6,7 +6,7 @@
 #include "service/openhands.h"
 #include "service/runloop/runloop.h"
 
-enum { SPEC_MAX = 16 << 10, SAID_MAX = 300 };
+enum { SPEC_MAX = 16 << 10, SAID_MAX = 300, KEY_MAX = 255 };
 /* Beyond the time that a start may take by itself. */
 #define WAIT_MORE_SECONDS 5.0
 #define LAUNCH_SECONDS 600.0
@@ -280,12 +280,13 @@ static struct tn_json *make_metadata(const struct tn_json *body, enum runloop_ki
     return runloop_metadata(tn_json_get(body, "metadata"), record, member, value, err);
 }
 
-/* A request that is repeated has the same id. */
-static const char *idempotency_of(const struct tn_http_exchange *x)
+const char *runloop_idempotency(const struct tn_http_exchange *x)
 {
     const char *id = tn_http_header(x, "X-Request-Id");
+    bool theirs =
+        id && (tn_http_header(x, "X-Stainless-Lang") || strncmp(id, "stainless-", 10) == 0);
 
-    return id && strncmp(id, "stainless-", 10) == 0 ? id : NULL;
+    return theirs && *id && strlen(id) <= KEY_MAX ? id : NULL;
 }
 
 static struct box *make(struct tn_service *s, const struct caller *who, const struct origin *from,
@@ -318,7 +319,7 @@ struct box *runloop_create(struct tn_http_exchange *x, struct tn_service *s,
                             .idle_stop = -1,
                             .ttl = -1,
                             .name = tn_json_get_str(body, "name", NULL),
-                            .idempotency = idempotency_of(x),
+                            .idempotency = runloop_idempotency(x),
                             .digest = runloop_kinds[kind]};
     struct origin from;
     struct size size;

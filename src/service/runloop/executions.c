@@ -21,7 +21,8 @@ enum {
 
 /* A shell whose state is kept: what one command leaves behind of its directory, variables and
  * functions is there for the next.  The command stands in the script as it is, so that whoever
- * judges it can read it. */
+ * judges it can read it.  Programs that it leaves in the background have the lock open, too: it is
+ * given up, not just closed. */
 static char *in_shell(const char *name, const char *command)
 {
     return tn_asprintf(
@@ -30,7 +31,7 @@ static char *in_shell(const char *name, const char *command)
         "[ -f \"$__shell\" ] && . \"$__shell\" 2>/dev/null\n"
         "trap '{ declare -p | grep -Ev \"^declare -[a-zA-Z]*r|^declare -[^ ]+ "
         "(BASH|FUNCNAME|PIPESTATUS|_|__shell)\"; declare -f; printf \"cd %%q\\n\" \"$PWD\"; } "
-        ">\"$__shell\" 9>&-' EXIT\n"
+        ">\"$__shell\" 9>&-; flock -u 9 2>/dev/null || :' EXIT\n"
         "%s\n",
         name, command);
 }
@@ -91,6 +92,14 @@ int64_t runloop_exit_status(const struct tn_process_status *status)
 }
 
 /* --- one as clients see it ------------------------------------------------------------------- */
+
+/* Answers with why it failed, which may be that the devbox was suspended or shut down meanwhile. */
+static void reply_failed(struct tn_http_exchange *x, struct box *b, const struct tn_error *err)
+{
+    struct tn_error ended = {0};
+
+    reply_error(x, runloop_is_up(b, &ended) ? err : &ended);
+}
 
 struct output {
     struct tn_buf out, err;
@@ -181,7 +190,7 @@ static void reply_execution(struct tn_http_exchange *x, struct box *b,
     struct tn_error err = {0};
 
     if (read_output(x, b, status, &o, &err)) {
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
         return;
     }
     tn_jw_object(&w);
@@ -207,13 +216,11 @@ static void reply_execution(struct tn_http_exchange *x, struct box *b,
 static int read_command(struct tn_http_exchange *x, const struct tn_json *body,
                         struct runloop_command *c, struct tn_error *err)
 {
-    const char *id = tn_http_header(x, "X-Request-Id");
-
     c->text = tn_json_get_str(body, "command", NULL);
     c->shell = tn_json_get_str(body, "shell_name", NULL);
     c->tag = tn_json_get_str(body, "command_id", NULL);
     c->input = tn_json_bool(tn_json_get(body, "attach_stdin"), false);
-    c->idempotency = c->tag ? c->tag : id && strncmp(id, "stainless-", 10) == 0 ? id : NULL;
+    c->idempotency = c->tag ? c->tag : runloop_idempotency(x);
     if (!c->text || !*c->text)
         return tn_fail(err, TN_E_INVALID, "command: expected a command");
     if (c->shell && !is_name(c->shell, SHELL_MAX))
@@ -243,7 +250,7 @@ static void execute(struct tn_http_exchange *x, struct tn_service *s, double mos
     if (!failed && !*status.id)
         failed = process_look(b, started.id, &status, tn_deadline_in(RUNLOOP_SECONDS), &err);
     if (failed)
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
     else
         reply_execution(x, b, &status, last_n(x, body), sync);
 }
@@ -292,7 +299,7 @@ static void get_execution(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     if (process_look(b, which, &status, tn_deadline_in(RUNLOOP_SECONDS), &err))
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
     else
         reply_execution(x, b, &status, last_n(x, NULL), false);
 }
@@ -316,7 +323,7 @@ static void post_wait(struct tn_http_exchange *x, void *ctx)
     if (failed && err.code == TN_E_TIMEOUT)
         reply_status(x, 408, tn_code_row(TN_E_TIMEOUT)->name, "It still runs");
     else if (failed)
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
     else
         reply_execution(x, b, &status, last_n(x, body), false);
 }
@@ -334,7 +341,7 @@ static void post_kill(struct tn_http_exchange *x, void *ctx)
         return;
     bool gone = process_signal(b, which, SIGKILL, deadline, &err) && err.code != TN_E_GONE;
     if (gone || process_wait(b, which, &status, tn_http_fd(x), deadline, &err))
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
     else
         reply_execution(x, b, &status, 0, false);
 }
@@ -365,7 +372,7 @@ static void post_input(struct tn_http_exchange *x, void *ctx)
         failed = tn_fail(&err, TN_E_INVALID, "expected text, or signal: EOF or INTERRUPT");
     if (failed) {
         err.code = err.code == TN_E_GONE ? TN_E_INVALID : err.code;
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
         return;
     }
     tn_jw_object(&w);
@@ -432,6 +439,22 @@ static int take_piece(const struct tn_process_piece *piece, void *ctx)
     return text.len && send_text(s, &text, end) < 0;
 }
 
+/* Clients raise what an event of this name says.  -1: the devbox has not ended. */
+static int send_end(struct tn_http_exchange *x, struct box *b)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&json);
+    struct tn_error ended = {0};
+
+    if (runloop_is_up(b, &ended))
+        return -1;
+    tn_jw_object(&w);
+    tn_jw_kint(&w, "code", ended.code == TN_E_NOT_FOUND ? 404 : 400);
+    tn_jw_kstr(&w, "message", ended.text);
+    tn_jw_object_end(&w);
+    return tn_sse_send(x, "error", NULL, tn_buf_str(&json), json.len);
+}
+
 /* Until it ends or nobody listens; the execution goes on without them. */
 static void stream(struct tn_http_exchange *x, struct tn_service *service,
                    enum tn_process_piece_kind kind)
@@ -448,13 +471,13 @@ static void stream(struct tn_http_exchange *x, struct tn_service *service,
     if (!b)
         return;
     if (process_look(b, which, &status, tn_deadline_in(RUNLOOP_SECONDS), &err)) {
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
         return;
     }
     if (tn_sse_start(x))
         return;
     process_follow(b, status.id, &f, take_piece, &s, tn_http_fd(x), TN_NEVER, &err);
-    if (s.over)
+    if (s.over || send_end(x, b) == 0)
         tn_http_end(x);
     else
         tn_http_abort(x);
@@ -549,7 +572,7 @@ static void get_logs(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     if (process_list(b, keep_name, names, tn_deadline_in(RUNLOOP_SECONDS), &err) < 0) {
-        reply_error(x, &err);
+        reply_failed(x, b, &err);
         return;
     }
     tn_jw_object(&w);

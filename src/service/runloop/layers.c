@@ -8,7 +8,8 @@
 #include "service/runloop/runloop.h"
 
 #define BUILD_TAG "tendon:blueprint"
-enum { COMMIT_MAX = 1000 };
+enum { COMMIT_MAX = 1000, SAID_MAX = 3 << 10 /* of each stream */ };
+#define SAID_SECONDS 5.0
 
 static char *quoted(const char *text)
 {
@@ -178,6 +179,31 @@ static void post_snapshot_delete(struct tn_http_exchange *x, void *ctx)
 
 /* --- blueprints ------------------------------------------------------------------------------ */
 
+static int keep_piece(const struct tn_process_piece *piece, void *ctx)
+{
+    bool said = piece->kind == TN_PROCESS_OUT || piece->kind == TN_PROCESS_ERR;
+
+    return said && tn_buf_add(ctx, piece->bytes, piece->n);
+}
+
+static uint64_t tail_of(const struct tn_process_log *log)
+{
+    return log->end > SAID_MAX ? log->end - SAID_MAX : 0;
+}
+
+/* Once it rests nobody can ask its process: the end of what it said is kept in the record. */
+static void note_said(struct box *b, const struct tn_process_status *status)
+{
+    tn_autobuf struct tn_buf said = TN_BUF_INIT(4 * SAID_MAX), json = TN_BUF_INIT(16 * SAID_MAX);
+    struct tn_process_follow f = {.at = {tail_of(&status->out), tail_of(&status->err)}};
+    struct tn_jw w = tn_jw(&json);
+
+    process_follow(b, status->id, &f, keep_piece, &said, -1, tn_deadline_in(SAID_SECONDS), NULL);
+    tn_jw_strn(&w, tn_buf_str(&said), said.len);
+    if (said.len && tn_buf_ok(&json))
+        runloop_note(b, NULL, "said", tn_buf_str(&json), NULL);
+}
+
 /* "building", "build_complete" or "failed"; notes an end that nobody has seen yet.  The service
  * does that itself: who looks may be a key that only reads. */
 static const char *build_status(struct box *b)
@@ -201,6 +227,8 @@ static const char *build_status(struct box *b)
     if (!lost && (err.code || status.running))
         return words[0];
     bool good = !lost && runloop_exit_status(&status) == 0;
+    if (!good && !lost)
+        note_said(b, &status);
     tn_autofree char *word = quoted(words[good ? 1 : 2]);
     if (runloop_note(b, NULL, "build", word, NULL) == 0 &&
         box_change(b, NULL, &(struct box_change){.timeout = &never}, NULL) == 0)
@@ -446,7 +474,22 @@ static void get_blueprint(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* There are some while it is built. */
+static void put_said(struct tn_jw *w, const struct box_view *v)
+{
+    const char *at = tn_json_get_str(runloop_record(v), "said", "");
+
+    for (size_t n; *at; at += n + (at[n] == '\n')) {
+        n = strcspn(at, "\n");
+        tn_jw_object(w);
+        tn_jw_kstr(w, "level", "INFO");
+        runloop_put_ms(w, "timestamp_ms", v->created);
+        tn_jw_key(w, "message");
+        tn_jw_strn(w, at, n);
+        tn_jw_object_end(w);
+    }
+}
+
+/* While it is built, and the last ones of a build that failed. */
 static void get_blueprint_logs(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = runloop_box(x, ctx, SCOPE_READ, RUNLOOP_BLUEPRINT, NULL);
@@ -463,6 +506,8 @@ static void get_blueprint_logs(struct tn_http_exchange *x, void *ctx)
     tn_jw_array(&w);
     if (v.state == BOX_RUNNING && v.goal == BOX_RUNNING)
         runloop_put_log(x, &w, b, "tag:" BUILD_TAG);
+    else
+        put_said(&w, &v);
     tn_jw_array_end(&w);
     tn_jw_object_end(&w);
     tn_http_reply_json(x, 200, &json);

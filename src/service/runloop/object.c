@@ -141,6 +141,18 @@ struct box *runloop_box(struct tn_http_exchange *x, struct tn_service *s, unsign
     return NULL;
 }
 
+bool runloop_is_up(struct box *b, struct tn_error *err)
+{
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    if (v.goal == BOX_GONE)
+        tn_fail(err, TN_E_NOT_FOUND, "devbox with id %.40s not found", v.id);
+    else if (v.goal != BOX_RUNNING)
+        tn_fail(err, TN_E_INVALID, "Devbox %s is %s, not running", v.id, runloop_status(&v));
+    return v.goal == BOX_RUNNING;
+}
+
 struct box *runloop_running(struct tn_http_exchange *x, struct tn_service *s)
 {
     struct box *b = runloop_box(x, s, SCOPE_USE, RUNLOOP_DEVBOX, NULL);
@@ -150,10 +162,8 @@ struct box *runloop_running(struct tn_http_exchange *x, struct tn_service *s)
     if (!b)
         return NULL;
     box_look(b, &v);
-    if (v.state == BOX_STARTING && v.goal == BOX_RUNNING)
+    if (runloop_is_up(b, &err) && v.state == BOX_STARTING)
         surface_await(b, runloop_start_seconds(s), &err);
-    else if (v.goal != BOX_RUNNING)
-        tn_fail(&err, TN_E_INVALID, "Devbox %s is %s, not running", v.id, runloop_status(&v));
     if (!err.code)
         return b;
     reply_error(x, &err);

@@ -61,6 +61,8 @@ struct box *runloop_box(struct tn_http_exchange *x, struct tn_service *s, unsign
                         enum runloop_kind kind, const char *id);
 /* The same, of a devbox that runs: to use it. */
 struct box *runloop_running(struct tn_http_exchange *x, struct tn_service *s);
+/* False with why it cannot be used: it was suspended or shut down. */
+bool runloop_is_up(struct box *b, struct tn_error *err);
 const char *runloop_status(const struct box_view *v);
 void runloop_put_words(struct tn_jw *w, const struct box_view *v);
 void runloop_put_devbox(struct tn_jw *w, const struct box_view *v, const struct caller *who);
@@ -93,6 +95,9 @@ int runloop_write_mounts(struct tn_http_exchange *x, struct box *b, const struct
 /* Writes an object into a box that runs; a relative path begins at home. */
 int runloop_write_object(const struct tn_http_exchange *x, struct box *b, const char *id,
                          const char *path, struct tn_error *err);
+/* The id that a client gives a request and each repetition of it, also one of its user's own
+ * (idempotency_key).  NULL: none, or one that a proxy may have written. */
+const char *runloop_idempotency(const struct tn_http_exchange *x);
 /* How long a start may take. */
 double runloop_start_seconds(const struct tn_service *s);
 

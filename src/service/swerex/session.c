@@ -423,8 +423,8 @@ static void interrupt(struct talk *t)
         failed = tn_hand_session_signal(&at, t->name, number, tn_deadline_in(REX_SECONDS), &err) &&
                  err.code != TN_E_CONFLICT; /* nothing runs any more */
         failed = failed || step(t, "", false, seconds > 0.1 ? seconds : 0.1, NULL, &s, &err);
-        if (!failed)
-            tn_buf_puts(&said, s.said);
+        if (!failed && strcmp(s.end, "nothing_running") != 0)
+            tn_buf_puts(&said, s.said); /* else that is the hand's own word for it */
         if (!failed && is_over(&s))
             break;
     }
