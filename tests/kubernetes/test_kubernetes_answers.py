@@ -1,9 +1,11 @@
 """What an API server may answer, and when it does not: of a server that keeps objects alone (fake_server.py), no cluster is needed."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -107,6 +109,49 @@ def test_a_class_that_is_refused_is_told_as_the_isolation_that_it_is_for(server,
     with server.fault(CLASSES, 403), server.fault("^POST .*/pods$", 403, said), pytest.raises(Refusal) as refusal:
         world.new(world.open(), isolation="kata")
     assert refusal.value.code == "unsupported" and f"isolation kata: {said}" in refusal.value.text, refusal.value
+
+
+# --- what hangs -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def passing(seconds, *faults):
+    """They end by themselves."""
+    with contextlib.ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(fault)
+        lift = threading.Timer(seconds, stack.pop_all().close)
+        lift.start()
+        yield
+        lift.join()
+
+
+def test_an_exec_that_hangs_does_not_hold_a_create(server, world):
+    """Where the hand is put in by one."""
+    del world.settings["kubernetes.hand_image"]
+    began = time.monotonic()
+    with passing(3, server.fault(r"^GET .*/exec\b", HANG)):
+        world.new(world.open())
+    assert time.monotonic() - began < 30 and server.count(r"^GET .*/exec\b") == 2
+
+
+def test_a_silent_look_at_a_pod_does_not_hold_a_create(server, world):
+    """While its hand does not answer yet."""
+    began = time.monotonic()
+    with passing(3, server.fault("/proxy/alive", 503), server.fault(r"^GET [^?]*/pods/[^/:]+$", HANG)):
+        world.new(world.open())
+    assert time.monotonic() - began < 20
+
+
+def test_who_looks_does_not_wait_for_the_words_of_events(server, world):
+    box = world.new(world.open())
+    (pod,) = server.names("pods")
+    server.remove("pods", pod)
+    with server.fault("/events", HANG):
+        began = time.monotonic()
+        told = box("inspect", timeout=30)
+        assert told["status"] == "error" and "its pod is gone" in told["reason"], told
+        assert time.monotonic() - began < 15
 
 
 # --- ports ------------------------------------------------------------------------------------------

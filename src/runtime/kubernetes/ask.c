@@ -272,7 +272,7 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
     tn_autojson struct tn_json *events = NULL;
     const struct kube_call call = {.target = target, .hurried = true};
 
-    if (kube_call(p->kube, &call, &events, deadline, NULL) < 0)
+    if (kube_call(p->kube, &call, &events, tn_deadline_within(WORDS_SECONDS, deadline), NULL) < 0)
         return NULL;
     return pod_last_warning(events);
 }
@@ -280,9 +280,8 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err)
 {
     tn_autofree char *name = pod_name(id, "");
-    tn_autofree char *words = err && err->code == TN_E_TIMEOUT
-                                  ? pods_warning(p, name, tn_deadline_in(WORDS_SECONDS))
-                                  : NULL;
+    tn_autofree char *words =
+        err && err->code == TN_E_TIMEOUT ? pods_warning(p, name, TN_NEVER) : NULL;
 
     if (words) {
         struct tn_error why = *err;

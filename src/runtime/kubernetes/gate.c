@@ -24,6 +24,7 @@
 
 enum { SIDECARS_SINCE = 29, LOG_MAX = 128 << 10, WORDS_MAX = 4096 };
 #define HEAR_SECONDS 30.0
+#define REFUSALS_SECONDS 5.0 /* for what it refused, to who looks at the sandbox anyway */
 #define FIRST_SECONDS 1.0
 #define LASTED_SECONDS 60.0
 
@@ -268,7 +269,8 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
     tn_autobuf struct tn_buf told = TN_BUF_INIT(LOG_MAX), reason = TN_BUF_INIT(LOG_MAX);
 
     if (place->status != TN_STATUS_RUNNING || !pod_is_gated(p->host->config, s->spec) ||
-        pods_refusals((void *)(uintptr_t)p, s, &told, deadline, NULL) < 0)
+        pods_refusals((void *)(uintptr_t)p, s, &told,
+                      tn_deadline_within(REFUSALS_SECONDS, deadline), NULL) < 0)
         return;
     tn_buf_puts(&reason, place->reason ? place->reason : "");
     tn_gated_put_told(&reason, &told);

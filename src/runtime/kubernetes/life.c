@@ -173,8 +173,8 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     char handler[POD_HANDLER_SIZE] = "";
 
     /* A class that nobody tells of is not taken for what it is called. */
-    int64_t soon = tn_deadline_in(CLASS_SECONDS);
-    bool told = !*class || pods_known_handler(p, class, handler, soon < deadline ? soon : deadline);
+    bool told = !*class ||
+                pods_known_handler(p, class, handler, tn_deadline_within(CLASS_SECONDS, deadline));
     const char *walls = told ? pod_walls(&p->host->config->kubernetes, class, handler) : "";
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
@@ -349,10 +349,9 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
 
     if (v->pod && !v->replaced)
         pod_cause(v->pod, &cause);
-    int64_t soon = tn_deadline_in(UP_SECONDS);
     if (cause.status == TN_STATUS_RUNNING &&
-        pods_await_hand(p, s, v->pod, &proxied, &cause, soon < deadline ? soon : deadline, NULL) ==
-            0) {
+        pods_await_hand(p, s, v->pod, &proxied, &cause, tn_deadline_within(UP_SECONDS, deadline),
+                        NULL) == 0) {
         pods_fill_place(p, s, v->pod, proxied, &cause, place, deadline);
         return 0;
     }
@@ -453,9 +452,8 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
         failed = remove_secret(p, s, &note, &owner, deadline, &why[0]);
     if (failed < 0 && *note.warm)
         return tn_fail(err, why[0].code, "%s", why[0].text);
-    int64_t soon = tn_deadline_in(COLLECT_SECONDS);
-    bool waits = owner && failed == 0 &&
-                 pods_await_end(p, "secrets", secret, soon < deadline ? soon : deadline, NULL) < 0;
+    int64_t soon = tn_deadline_within(COLLECT_SECONDS, deadline);
+    bool waits = owner && failed == 0 && pods_await_end(p, "secrets", secret, soon, NULL) < 0;
     /* It would bring back its pod.  Without the Secret nobody knows which it is. */
     for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++)
         if (owner ? pods_as(owner) == as

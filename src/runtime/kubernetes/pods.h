@@ -351,7 +351,7 @@ bool pods_is_anonymous(const struct tn_json *secret);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);
-/* Words of its last trouble, on the heap; or NULL. */
+/* Words of its last trouble, on the heap; or NULL: also when they do not come soon. */
 char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 /* These words become part of err, if that is a time-out. */
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);

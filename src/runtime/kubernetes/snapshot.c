@@ -102,7 +102,6 @@ static int settle_claim(const struct pods *p, const struct tn_subject *s, char *
                         int64_t deadline, struct tn_error *err)
 {
     static const char *const argv[] = {"sync", NULL};
-    int64_t most = tn_deadline_in(SYNC_SECONDS);
     tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
     tn_autojson struct tn_json *object = NULL;
     int status;
@@ -114,7 +113,7 @@ static int settle_claim(const struct pods *p, const struct tn_subject *s, char *
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "its workspace is no claim (kubernetes.workspace_volume): there is nothing "
                        "to take a snapshot of");
-    pods_exec((void *)p, s, argv, &out, &status, most < deadline ? most : deadline, NULL);
+    pods_exec((void *)p, s, argv, &out, &status, tn_deadline_within(SYNC_SECONDS, deadline), NULL);
     return 0;
 }
 

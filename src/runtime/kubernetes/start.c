@@ -5,9 +5,13 @@
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
-#define LOOK_SECONDS 1.0   /* between two looks at whether a pod with a silent hand still lives */
-#define END_SECONDS 10.0   /* for the cluster to say that a container has ended */
-enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to lead nowhere */
+#define LOOK_SECONDS 1.0 /* between two looks at whether a pod with a silent hand still lives */
+#define END_SECONDS 10.0 /* for the cluster to say that a container has ended */
+enum {
+    DIRECT_LOOKS = 2,  /* after which the address of a pod is believed to lead nowhere */
+    PATIENT_LOOKS = 4, /* after which the way to it is believed to take longer, by as much again */
+    LONGEST_LOOK = 5,
+};
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
 
@@ -110,7 +114,9 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
             if (!client)
                 return -1;
         }
-        int64_t look = tn_deadline_in(LOOK_SECONDS), soon = look < deadline ? look : deadline;
+        int longer = 1 + looks / PATIENT_LOOKS;
+        int64_t soon = tn_deadline_within(
+            LOOK_SECONDS * (longer < LONGEST_LOOK ? longer : LONGEST_LOOK), deadline);
         tn_autojson struct tn_json *pod = NULL;
         struct tn_error why = {0};
         if (tn_hand_client_wait(client, s->cancel > 0 ? s->cancel : -1, soon, &why) == 0)
@@ -123,8 +129,9 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
             result = tn_fail(err, TN_E_GONE, "cancelled");
         else if (tn_now() >= deadline)
             result = tn_fail(err, why.code, "%s", why.text);
-        else if (pods_get(p, "pods", name, s->id, &pod, deadline, err) < 0)
-            result = -1;
+        else if (pods_get(p, "pods", name, s->id, &pod, tn_deadline_within(LOOK_SECONDS, deadline),
+                          NULL) < 0)
+            continue; /* who does not tell of the pod says nothing of its hand */
         else if (!pod)
             result = tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
         else {
@@ -157,9 +164,8 @@ static int bring_hand(const struct pods *p, const struct tn_subject *s, struct w
     if (why.code == TN_E_UNSUPPORTED ||
         why.code == TN_E_DENIED) /* the container had no part in it */
         return tn_fail(err, why.code, "%s", why.text);
-    int64_t soon = tn_deadline_in(END_SECONDS);
-    if (pods_await_hand(p, s, w->pod, proxied, &w->cause, soon < deadline ? soon : deadline, err) ==
-        0)
+    if (pods_await_hand(p, s, w->pod, proxied, &w->cause, tn_deadline_within(END_SECONDS, deadline),
+                        err) == 0)
         return 0;
     return w->cause.status == TN_STATUS_RUNNING ? tn_fail(err, why.code, "%s", why.text) : -1;
 }

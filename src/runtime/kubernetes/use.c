@@ -96,6 +96,7 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
 static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
                             "[ \"$m\" = \"$4\" ] || { echo \"$m\"; exit 99; }; " WRITES;
 enum { OTHER_MACHINE = 99, HAND_TRIES = 8 };
+#define HAND_SECONDS 10.0 /* for the first try, twice as long for each that follows */
 
 /* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
 static int put_hand(const struct pods *p, const struct tn_subject *s, const char *path,
@@ -119,12 +120,15 @@ static int put_hand(const struct pods *p, const struct tn_subject *s, const char
                                 size, "755", machine, NULL};
     struct tn_error why = {0};
     int ms = 0, r = -1;
-    /* Doing it twice is doing it once: a connection that was cut is no reason to give up. */
-    for (int i = 0; i < HAND_TRIES && r < 0 && (i == 0 || why.code == TN_E_PEER); i++) {
-        if (i > 0 && tn_back_off(&ms, 0, s->cancel, deadline, &why) < 0)
+    /* Doing it twice is doing it once: a connection that was cut, or that hangs, is no reason to
+     * give up. */
+    for (int i = 0; i < HAND_TRIES && r < 0; i++) {
+        if (i > 0 && ((why.code != TN_E_PEER && why.code != TN_E_TIMEOUT) ||
+                      tn_back_off(&ms, 0, s->cancel, deadline, &why) < 0))
             break;
         tn_buf_reset(other);
-        r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, &why);
+        r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status,
+                tn_deadline_within(HAND_SECONDS * (1 << i), deadline), &why);
     }
     munmap(bytes, (size_t)st.st_size);
     if (r < 0)
