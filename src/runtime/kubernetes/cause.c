@@ -115,6 +115,9 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
     tn_autofree char *image = kube_line(of_volume ? mounted : tn_json_get_str(status, "image", ""));
     char what[WHAT_MAX];
 
+    /* A busy kubelet asks again for what it was not told in time. */
+    if (strcmp(reason, "CreateContainerConfigError") == 0 && strstr(message, "failed to sync"))
+        return false;
     for (size_t i = 0; waiting && i < TN_COUNT(waits); i++)
         if (strcmp(waits[i].reason, reason) == 0) {
             snprintf(what, sizeof what, "%s%s%.200s%s%s",
