@@ -111,6 +111,35 @@ def test_a_class_that_is_refused_is_told_as_the_isolation_that_it_is_for(server,
     assert refusal.value.code == "unsupported" and f"isolation kata: {said}" in refusal.value.text, refusal.value
 
 
+# --- what others have changed -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("member", "key", "said"), [
+    ("spec", "runtimeClassName", "isolation gvisor: the cluster has made its pod with the runtime class '' instead of gvisor"),
+    ("labels", "tendon.dev/network", "with the label tendon.dev/network '' instead of open"),
+])  # fmt: skip
+def test_a_pod_without_its_walls_is_refused(server, world, member, key, said):
+    def strip(pod):
+        del {"spec": pod["spec"], "labels": pod["metadata"]["labels"]}[member][key]
+        return runs(pod)
+
+    server.status_of = strip
+    with pytest.raises(Refusal) as refusal:
+        world.new(world.open(), isolation="gvisor")
+    assert refusal.value.code == "unsupported" and said in refusal.value.text, refusal.value
+    assert not server.names("pods")
+
+
+def test_a_container_that_was_put_before_ours_is_not_told_for_it(server, world):
+    def inject(pod):
+        pod["spec"]["containers"].insert(0, {"name": "istio-proxy", "securityContext": {"privileged": True}})
+        return runs(pod)
+
+    server.status_of = inject
+    told = world.new(world.open(), memory="64m")("inspect")["isolation"]
+    assert not told["privileged"] and told["capabilities"] and told["memory_limit"], told
+
+
 # --- what hangs -------------------------------------------------------------------------------------
 
 

@@ -159,7 +159,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
                           bool claimed, int64_t deadline)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
-    const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
+    const struct tn_json *container = pod_find(tn_json_get(spec, "containers"), POD_CONTAINER);
     const struct tn_json *rights = tn_json_get(container, "securityContext");
     const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
     const char *network = tn_json_get_str(labels, POD_NETWORK, "bridge");

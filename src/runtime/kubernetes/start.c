@@ -201,6 +201,35 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                        : "");
 }
 
+/* What an API server, or somebody's admission, has left out of the pod that was asked for: walls and
+ * a network that were wanted are never done without. */
+static int check_made(const struct pod_plan *plan, const struct tn_json *pod, struct tn_error *err)
+{
+    const struct tn_json *spec = tn_json_get(pod, "spec");
+    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
+    const char *class = pod_class(plan->config, plan->subject->spec);
+    const char *given = tn_json_get_str(spec, "runtimeClassName", "");
+    const char *network = tn_json_get_str(labels, POD_NETWORK, "");
+
+    /* One that knows no such volumes leaves that out, and an empty one remains. */
+    if (pod_mounts_image(plan) &&
+        !tn_json_get(pod_find(tn_json_get(spec, "volumes"), "hand"), "image"))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "kubernetes.hand_volume: the cluster has no image volumes (feature gate "
+                       "ImageVolume): set it to copy");
+    if (class && strcmp(given, class) != 0)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation %s: the cluster has made its pod with the runtime class '%.60s' "
+                       "instead of %s: an admission webhook or policy changes it",
+                       tn_config_isolation(plan->config, plan->subject->spec), given, class);
+    if (strcmp(network, pod_networks[plan->network]) != 0)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network: the cluster has made its pod with the label " POD_NETWORK
+                       " '%.60s' instead of %s: an admission webhook or policy changes it",
+                       network, pod_networks[plan->network]);
+    return 0;
+}
+
 int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
                struct tn_error *err)
 {
@@ -227,13 +256,9 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
                              "privileged (%.200s)",
                              why.text)
                    : tn_fail(err, why.code, "%s", why.text);
-    /* An API server that knows no such volumes leaves that out, and an empty one remains. */
-    const struct tn_json *volumes = tn_json_get(tn_json_get(object, "spec"), "volumes");
-    if (object && pod_mounts_image(plan) && !tn_json_get(pod_find(volumes, "hand"), "image")) {
+    if (object && check_made(plan, object, err) < 0) {
         pods_delete(p, "pods", name, pods_uid(object), deadline, NULL);
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "kubernetes.hand_volume: the cluster has no image volumes (feature gate "
-                       "ImageVolume): set it to copy");
+        return -1;
     }
     if (ref)
         made.ref = ref;
