@@ -140,6 +140,33 @@ def test_a_container_that_was_put_before_ours_is_not_told_for_it(server, world):
     assert not told["privileged"] and told["capabilities"] and told["memory_limit"], told
 
 
+def test_a_claim_that_somebody_has_deleted_is_no_workspace_to_come_back_to(server, world):
+    """It stays for as long as its pod: a stop would end it."""
+    box = world.new(world.open())
+    (claim,) = server.names("persistentvolumeclaims")
+    metadata = server.objects["persistentvolumeclaims", claim]["metadata"]
+    metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    with pytest.raises(Refusal, match="its workspace would end with its pod"):
+        box.drive("stopped")
+    assert server.names("pods") and box.status() == "running"
+
+
+def test_a_sandbox_without_its_secret_is_not_rolled_back(server, world):
+    """The cluster is about to remove its snapshots."""
+    server.objects["volumesnapshotclasses", "tests"] = {"metadata": {"name": "tests"}}
+    box = world.new(world.open())
+    box("snapshot", name="first")
+    (name,) = server.names("secrets")
+    secret = server.objects.pop(("secrets", name))
+    for verb in ("rollback", "snapshot"):
+        with pytest.raises(Refusal) as refusal:
+            box(verb, name="first")
+        assert refusal.value.code == "not_found" and "the cluster has no such sandbox" in refusal.value.text, refusal.value
+    assert server.names("pods") and server.names("persistentvolumeclaims")
+    server.objects["secrets", name] = secret
+    del server.objects["volumesnapshotclasses", "tests"]
+
+
 # --- what hangs -------------------------------------------------------------------------------------
 
 

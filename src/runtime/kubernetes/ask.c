@@ -245,6 +245,16 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 
 /* --- further questions ------------------------------------------------------------------------ */
 
+int pods_must_have(const struct pods *p, const struct tn_subject *s, struct tn_json **secret,
+                   int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "-key");
+
+    if (pods_get(p, "secrets", name, s->id, secret, deadline, err) < 0)
+        return -1;
+    return *secret ? 0 : tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
+}
+
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err)
 {

@@ -306,6 +306,7 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
+/* One that somebody has deleted stays only for as long as the pod that mounts it. */
 static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kept, int64_t deadline,
                      struct tn_error *err)
 {
@@ -314,7 +315,7 @@ static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kep
 
     if (pods_get(p, "persistentvolumeclaims", name, s->id, &claim, deadline, err) < 0)
         return -1;
-    *kept = claim != NULL;
+    *kept = claim && !pods_is_going(claim);
     return 0;
 }
 

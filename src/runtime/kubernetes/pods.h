@@ -348,6 +348,9 @@ const char *pods_version(const struct tn_json *object);
 bool pods_is_going(const struct tn_json *object);
 /* What the subject says at its create alone: the Secret keeps it. */
 bool pods_is_anonymous(const struct tn_json *secret);
+/* The Secret of a sandbox that must be there: TN_E_NOT_FOUND. */
+int pods_must_have(const struct pods *p, const struct tn_subject *s, struct tn_json **secret,
+                   int64_t deadline, struct tn_error *err);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);

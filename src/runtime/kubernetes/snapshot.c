@@ -126,14 +126,13 @@ int pods_snapshot(void *engine, const struct tn_subject *s, const char *name, in
                   struct tn_error *err)
 {
     const struct pods *p = engine;
-    tn_autofree char *after = after_of(name), *secret = pod_name(s->id, "-key");
-    tn_autofree char *claim = NULL;
+    tn_autofree char *after = after_of(name), *claim = NULL;
     tn_autojson struct tn_json *owner = NULL;
     struct pod_plan plan = {
         .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
 
     if (must_have_class(p, deadline, err) < 0 || settle_claim(p, s, &claim, deadline, err) < 0 ||
-        pods_get(p, "secrets", secret, s->id, &owner, deadline, err) < 0)
+        pods_must_have(p, s, &owner, deadline, err) < 0)
         return failed(s, name, err);
     plan.owner = pods_uid(owner);
     return pods_make_snapshot(p, &plan, after, claim, deadline, err) < 0 ? failed(s, name, err) : 0;
@@ -181,11 +180,10 @@ int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
 {
     struct pods *p = engine;
     tn_autofree char *object = must_have(p, s, name, deadline, err), *pod = pods_name(s);
-    tn_autofree char *key = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL, *there = NULL;
 
     *place = (struct tn_place){0};
-    return !object || pods_get(p, "secrets", key, s->id, &secret, deadline, err) < 0 ||
+    return !object || pods_must_have(p, s, &secret, deadline, err) < 0 ||
                    pods_get(p, "pods", pod, s->id, &there, deadline, err) < 0 ||
                    pod_check(p->host->config, s->spec, err) < 0 ||
                    pods_check_class(p, s->spec, deadline, err) < 0 ||

@@ -310,17 +310,13 @@ char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_err
 {
     const struct pods *p = engine;
     int64_t deadline = tn_deadline_in(CALL_SECONDS);
-    tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
     TN_CLEANUP(way_done) struct way w = {0};
 
-    if (plan_way(p, s, port, &w, err) < 0 ||
-        pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
+    if (plan_way(p, s, port, &w, err) < 0 || pods_must_have(p, s, &secret, deadline, err) < 0)
         return NULL;
     w.plan.owner = pods_uid(secret);
-    if (!secret)
-        tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
-    return secret && make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
+    return make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
 }
 
 /* Who may not look has made none. */
