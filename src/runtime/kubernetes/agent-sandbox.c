@@ -11,6 +11,7 @@
  * Both are owned by the Secret, as everything is.  The Secret says what its sandbox is (POD_AS). */
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
+#include "runtime/setup/shell.h"
 
 #define KNOWN_SECONDS 60.0 /* that it is known that the cluster has them */
 enum { OUTPUT_MAX = 16 << 10 };
@@ -43,8 +44,7 @@ const char *pods_kind_of(enum pod_as as)
 
 enum pod_as pods_as(const struct tn_json *secret)
 {
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-    const char *word = tn_json_get_str(notes, POD_AS, "");
+    const char *word = tn_json_get_str(pods_meta(secret, "annotations"), POD_AS, "");
     enum pod_as as = POD_AS_COUNT - 1;
 
     while (as != POD_AS_POD && strcmp(pod_as_words[as], word) != 0)
@@ -139,20 +139,6 @@ static int put_object(const struct pod_plan *p, struct tn_buf *out, struct tn_er
     return pod_close(&w, err);
 }
 
-/* A body that is a list replaces; one that is an object is merged. */
-static int patch(const struct pods *p, const char *kind, const char *name, const char *body,
-                 struct tn_json **out, int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *after = tn_asprintf("/%s", name);
-    tn_autofree char *target = pods_target(p, kind, after);
-    const struct kube_call call = {.method = "PATCH",
-                                   .target = target,
-                                   .body = body,
-                                   .type = *body == '[' ? KUBE_JSON_PATCH : KUBE_MERGE_PATCH};
-
-    return kube_call(p->kube, &call, out, deadline, err);
-}
-
 /* --- waiting ---------------------------------------------------------------------------------- */
 
 /* Reasons that no waiting mends. */
@@ -236,9 +222,7 @@ static int await_pod(const struct pods *p, const struct pod_plan *plan, struct w
 /* What the first owner of an object is: a text of it. */
 static const char *owner_text(const struct tn_json *object, const char *key)
 {
-    const struct tn_json *owners = tn_json_get(tn_json_get(object, "metadata"), "ownerReferences");
-
-    return tn_json_get_str(tn_json_at(owners, 0), key, "");
+    return tn_json_get_str(tn_json_at(pods_meta(object, "ownerReferences"), 0), key, "");
 }
 
 /* It must be that of its claim, nobody's yet, and behind the policies of its network since it
@@ -247,7 +231,7 @@ static int check_pod(const struct pods *p, const struct pod_plan *plan, const ch
                      const struct tn_json *claim, const struct tn_json *pod, int64_t deadline,
                      struct tn_error *err)
 {
-    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
+    const struct tn_json *labels = pods_meta(pod, "labels");
     const char *network = pod_networks[plan->network], *own = pods_own_id(p, pod);
     bool marked = tn_json_has(labels, POD_ID) || tn_json_has(labels, POD_STATE);
     tn_autojson struct tn_json *sandbox = NULL;
@@ -299,7 +283,7 @@ static int mark_pod(const struct pods *p, const struct pod_plan *plan, const str
         pod_put_labels(plan, false, false, &w);
         tn_jw_object_end(&w);
         tn_jw_object_end(&w);
-        if (patch(p, "pods", note.pod, tn_buf_str(&body), NULL, deadline, &why) == 0)
+        if (pods_patch(p, "pods", note.pod, tn_buf_str(&body), NULL, deadline, &why) == 0)
             return 0;
         if (why.code != TN_E_CONFLICT || tries == POD_TRIES)
             return tn_fail(err, why.code, "%s", why.text);
@@ -327,7 +311,7 @@ static int renew(const struct pods *p, const char *name, const struct tn_buf *ma
     tn_jw_object_end(&w);
     tn_jw_array_end(&w);
     tn_json_free(TN_TAKE_PTR(*sandbox));
-    return patch(p, "sandboxes", name, tn_buf_str(&body), sandbox, deadline, err);
+    return pods_patch(p, "sandboxes", name, tn_buf_str(&body), sandbox, deadline, err);
 }
 
 int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref, int64_t deadline,
@@ -347,7 +331,7 @@ int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref
     if (strcmp(tn_json_get_str(tn_json_get(made, "spec"), "operatingMode", ""), "Suspended") == 0 &&
         renew(p, name, &body, &made, deadline, err) < 0)
         return -1;
-    w.generation = tn_json_int(tn_json_get(tn_json_get(made, "metadata"), "generation"), 0);
+    w.generation = tn_json_int(pods_meta(made, "generation"), 0);
     if (await_pod(p, plan, &w, deadline, err) < 0)
         return -1;
     return plan->as == POD_AS_CLAIM ? mark_pod(p, plan, w.object, ref, deadline, err) : 0;
@@ -365,7 +349,7 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
     tn_autofree char *body =
         tn_asprintf("{\"metadata\":{\"uid\":\"%s\"},\"spec\":{\"operatingMode\":\"Suspended\"}}",
                     pods_uid(sandbox));
-    return !sandbox || patch(p, "sandboxes", name, body, NULL, deadline, &why) == 0 ||
+    return !sandbox || pods_patch(p, "sandboxes", name, body, NULL, deadline, &why) == 0 ||
                    why.code == TN_E_NOT_FOUND
                ? 0
                : tn_fail(err, why.code, "%s", why.text);
@@ -373,18 +357,10 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
 
 /* --- the hand of a pod that others described -------------------------------------------------- */
 
-static void put_quoted(struct tn_buf *out, const char *text)
-{
-    tn_buf_putc(out, '\'');
-    for (; *text; text++)
-        tn_buf_puts(out, *text == '\'' ? "'\\''" : (char[]){*text, '\0'});
-    tn_buf_putc(out, '\'');
-}
-
 static void put_word(void *out, const char *word)
 {
     tn_buf_putc(out, ' ');
-    put_quoted(out, word);
+    setup_put_quoted(out, word);
 }
 
 static int put_export(const char *name, struct tn_json *value, void *ctx)
@@ -403,7 +379,7 @@ static int put_export(const char *name, struct tn_json *value, void *ctx)
         if (strcmp(name, not [i]) == 0)
             return 0;
     tn_buf_printf(ctx, "export %s=", name);
-    put_quoted(ctx, tn_json_str(value, NULL) ? tn_json_str(value, NULL) : "");
+    setup_put_quoted(ctx, tn_json_str(value, NULL) ? tn_json_str(value, NULL) : "");
     tn_buf_putc(ctx, '\n');
     return 0;
 }
@@ -421,11 +397,9 @@ int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
     tn_autobuf struct tn_buf secret = TN_BUF_INIT(POD_MANIFEST_MAX),
                              input = TN_BUF_INIT(2 * POD_MANIFEST_MAX),
                              words = TN_BUF_INIT(OUTPUT_MAX);
-    const struct pod_plan plan = {
-        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
+    const struct pod_plan plan = pods_plan(p, s, NULL);
     tn_autojson struct tn_json *tree = NULL;
     const char *workspace = pod_workspace(p->host->config, s->spec);
-    tn_autofree char *name = pods_name(s);
     int status = 0;
 
     if (pod_put_secret(&plan, &secret, err) < 0 ||
@@ -442,17 +416,10 @@ int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
     tn_buf_puts(&input, RUNS);
     tn_autofree char *size = tn_asprintf("%zu", input.len);
     const char *const argv[] = {"sh", "-c", STARTS, "sh", size, NULL};
-    const struct kube_exec e = {.namespace = p->namespace,
-                                .pod = name,
-                                .container = POD_CONTAINER,
-                                .argv = argv,
-                                .input = input.data,
-                                .input_len = input.len,
-                                .out = tn_buf_sink,
-                                .ctx = &words};
+    const struct kube_exec e = {.argv = argv, .input = input.data, .input_len = input.len};
     if (!tn_buf_ok(&input))
         return tn_fail(err, TN_E_TOO_LARGE, "the environment is too large");
-    if (kube_exec(p->kube, &e, &status, deadline, err) < 0)
+    if (pods_run(p, s, e, &words, &status, deadline, err) < 0)
         return tn_error_context(err, "starting the hand");
     tn_autofree char *line = kube_line(tn_buf_str(&words));
     return status ? tn_fail(err, TN_E_PEER, "its hand does not start (status %d): %s", status, line)

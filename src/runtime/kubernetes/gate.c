@@ -226,17 +226,12 @@ int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t de
     /* Each start has an authority and the rules of its own. */
     if (put_secret(p, plan, &body, err) < 0 ||
         pods_get_now(p, "secrets", name, s->id, &before, deadline, err) < 0 ||
-        (before && pods_delete(p, "secrets", name, pods_uid(before), deadline, err) < 0))
+        (before && pods_delete(p, "secrets", before, false, deadline, err) < 0))
         return -1;
     return pods_make(p, "secrets", name, s->id, &body, NULL, s->cancel, deadline, err);
 }
 
 /* --- while it runs ---------------------------------------------------------------------------- */
-
-static int add_bytes(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
 
 /* The last object that it printed; other lines are complaints. */
 int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, int64_t deadline,
@@ -250,7 +245,7 @@ int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, 
     tn_autobuf struct tn_buf text = TN_BUF_INIT(LOG_MAX);
     const char *last = NULL;
 
-    if (kube_stream(p->kube, target, add_bytes, &text, s->cancel, deadline, err) < 0)
+    if (kube_stream(p->kube, target, tn_buf_sink, &text, s->cancel, deadline, err) < 0)
         return tn_error_context(err, "its gate");
     for (const char *line = tn_buf_str(&text); *line; line += *line == '\n') {
         if (*line == '{')
@@ -284,19 +279,14 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
 static int tell_gate(const struct pods *p, const struct tn_subject *s, const char *const *argv,
                      const struct tn_buf *input, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pods_name(s);
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
-    const struct kube_exec e = {.namespace = p->namespace,
-                                .pod = name,
-                                .container = POD_GATE_CONTAINER,
+    const struct kube_exec e = {.container = POD_GATE_CONTAINER,
                                 .argv = argv,
                                 .input = input ? input->data : NULL,
-                                .input_len = input ? input->len : 0,
-                                .out = add_bytes,
-                                .ctx = &words};
+                                .input_len = input ? input->len : 0};
     int status = 0;
 
-    if (kube_exec(p->kube, &e, &status, deadline, err) < 0)
+    if (pods_run(p, s, e, &words, &status, deadline, err) < 0)
         return tn_error_context(err, "its gate");
     if (status == 0 && strcmp(tn_buf_str(&words), "ok\n") == 0)
         return 0;

@@ -169,6 +169,9 @@ struct pods {
     struct mirrors *mirrors;
 };
 
+/* The beginnings of a plan; secret: its own, or NULL, which the plan then lasts no longer than. */
+struct pod_plan pods_plan(const struct pods *p, const struct tn_subject *s,
+                          const struct tn_json *secret);
 int pods_open(const struct tn_host *host, void **engine, struct tn_error *err);
 void pods_close(void *engine);
 int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -330,12 +333,16 @@ bool pods_may(struct kube *kube, const char *group, const char *resource, const 
 int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,
               const struct tn_buf *manifest, struct tn_json **out, int cancel, int64_t deadline,
               struct tn_error *err);
-/* Deletes it, if it is the one of that uid: what it owns goes first.  Gone already is fine. */
-int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+/* Changes it (out may be NULL): a body that is a list is a JSON patch, an object is merged. */
+int pods_patch(const struct pods *p, const char *kind, const char *name, const char *body,
+               struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* Deletes it, if it is still this one: what it owns goes first.  Gone already is fine.  unchanged: it
+ * must be as it was looked at, too (TN_E_CONFLICT). */
+int pods_delete(const struct pods *p, const char *kind, const struct tn_json *object,
+                bool unchanged, int64_t deadline, struct tn_error *err);
+/* Deletes the one of that name, if it is that sandbox's, and waits until there is none. */
+int pods_remove(const struct pods *p, const char *kind, const char *name, const char *id,
                 int64_t deadline, struct tn_error *err);
-/* The same for a Secret, which must not have changed since it was looked at: TN_E_CONFLICT. */
-int pods_delete_unchanged(const struct pods *p, const struct tn_json *secret, int64_t deadline,
-                          struct tn_error *err);
 /* Waits until there is none of that name. */
 int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
                    struct tn_error *err);
@@ -343,6 +350,9 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 char *pods_target(const struct pods *p, const char *kind, const char *after);
 /* Whether both labels are ours: its id, or NULL. */
 const char *pods_own_id(const struct pods *p, const struct tn_json *object);
+/* A member of its metadata, or NULL. */
+const struct tn_json *pods_meta(const struct tn_json *object, const char *member);
+const char *pods_own_name(const struct tn_json *object);
 const char *pods_uid(const struct tn_json *object);
 const char *pods_version(const struct tn_json *object);
 bool pods_is_going(const struct tn_json *object);
@@ -372,6 +382,11 @@ int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadl
                          struct tn_error *err);
 
 /* --- using (use.c) ---------------------------------------------------------------------------- */
+
+/* Executes in a container of its pod (e.container NULL: its own), of which e says no more than argv
+ * and input; the output goes to out, which it must fit. */
+int pods_run(const struct pods *p, const struct tn_subject *s, struct kube_exec e,
+             struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
 
 /* The hand, where no image has it, into a container that waits for it. */
 int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,

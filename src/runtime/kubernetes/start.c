@@ -206,7 +206,7 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
 static int check_made(const struct pod_plan *plan, const struct tn_json *pod, struct tn_error *err)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
-    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
+    const struct tn_json *labels = pods_meta(pod, "labels");
     const char *class = pod_class(plan->config, plan->subject->spec);
     const char *given = tn_json_get_str(spec, "runtimeClassName", "");
     const char *network = tn_json_get_str(labels, POD_NETWORK, "");
@@ -257,7 +257,7 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
                              why.text)
                    : tn_fail(err, why.code, "%s", why.text);
     if (object && check_made(plan, object, err) < 0) {
-        pods_delete(p, "pods", name, pods_uid(object), deadline, NULL);
+        pods_delete(p, "pods", object, false, deadline, NULL);
         return -1;
     }
     if (ref)
@@ -344,14 +344,10 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
-    struct pod_plan plan = {.config = p->host->config,
-                            .subject = s,
-                            .mark = p->mark,
-                            .namespace = p->namespace,
-                            .anonymous = s->anonymous,
-                            .snapshot = snapshot};
+    struct pod_plan plan = pods_plan(p, s, NULL);
     struct tn_error why = {0};
 
+    plan.snapshot = snapshot;
     if (s->warm && !pods_may(p->kube, "", "secrets", "", "patch", deadline, &why) && !why.code)
         return tn_fail(
             err, TN_E_DENIED,
