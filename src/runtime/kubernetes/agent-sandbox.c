@@ -16,29 +16,12 @@
 #define KNOWN_SECONDS 60.0 /* that it is known that the cluster has them */
 enum { OUTPUT_MAX = 16 << 10 };
 
-static const struct {
-    const char *api, *kind;
-    const char *done; /* the condition that says that there is a pod */
-    bool true_only;   /* which must be true */
-} theirs[] = {
-    [POD_AS_SANDBOX] = {"agents.x-k8s.io/v1beta1", "sandboxes", "PodScheduled", false},
-    [POD_AS_CLAIM] = {"extensions.agents.x-k8s.io/v1beta1", "sandboxclaims", "Ready", true},
+const struct pod_kind pod_kinds[] = {
+    [POD_AS_POD] = {"Pod", "v1", "pods"},
+    [POD_AS_SANDBOX] = {"Sandbox", "agents.x-k8s.io/v1beta1", "sandboxes", "PodScheduled", false},
+    [POD_AS_CLAIM] = {"SandboxClaim", "extensions.agents.x-k8s.io/v1beta1", "sandboxclaims",
+                      "Ready", true},
 };
-const char *const pod_as_words[] = {
-    [POD_AS_POD] = "Pod",
-    [POD_AS_SANDBOX] = "Sandbox",
-    [POD_AS_CLAIM] = "SandboxClaim",
-};
-
-const char *pods_api_of(enum pod_as as)
-{
-    return theirs[as].api;
-}
-
-const char *pods_kind_of(enum pod_as as)
-{
-    return theirs[as].kind;
-}
 
 /* --- which ------------------------------------------------------------------------------------ */
 
@@ -47,7 +30,7 @@ enum pod_as pods_as(const struct tn_json *secret)
     const char *word = tn_json_get_str(pods_meta(secret, "annotations"), POD_AS, "");
     enum pod_as as = POD_AS_COUNT - 1;
 
-    while (as != POD_AS_POD && strcmp(pod_as_words[as], word) != 0)
+    while (as != POD_AS_POD && strcmp(pod_kinds[as].word, word) != 0)
         as--;
     return as;
 }
@@ -73,7 +56,7 @@ static bool fits_pool(const struct pod_plan *p)
 static int is_there(struct pods *p, enum pod_as as, bool *there, int64_t deadline,
                     struct tn_error *err)
 {
-    tn_autofree char *target = tn_asprintf("/apis/%s", theirs[as].api);
+    tn_autofree char *target = tn_asprintf("/apis/%s", pod_kinds[as].api);
     struct tn_error why = {0};
 
     pthread_mutex_lock(&p->lock);
@@ -104,7 +87,7 @@ int pods_choose_kind(struct pods *p, struct pod_plan *plan, int64_t deadline, st
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "the cluster has no %s (%s): install agent-sandbox v0.5 or later, or set "
                        "kubernetes.agent_sandbox to auto or never",
-                       pod_as_words[as], theirs[as].api);
+                       pod_kinds[as].word, pod_kinds[as].api);
     plan->as = there ? as : POD_AS_POD;
     /* A claim's files are its pod's. */
     plan->kept = plan->kept && plan->as != POD_AS_CLAIM;
@@ -117,7 +100,7 @@ static int put_object(const struct pod_plan *p, struct tn_buf *out, struct tn_er
 {
     struct tn_jw w = tn_jw(out);
 
-    pod_open(p, theirs[p->as].api, pod_as_words[p->as], "", &w);
+    pod_open(p, pod_kinds[p->as].api, pod_kinds[p->as].word, "", &w);
     tn_jw_object_end(&w);
     if (p->as == POD_AS_CLAIM) {
         pod_json(&w, "spec", "{\"warmPoolRef\":{\"name\":%s}}", p->config->kubernetes.sandbox_pool);
@@ -188,7 +171,7 @@ static int note_object(enum kube_change change, const struct tn_json *object, vo
         if (w->as == POD_AS_SANDBOX &&
             tn_json_int(tn_json_get(c, "observedGeneration"), w->generation) < w->generation)
             continue;
-        done |= strcmp(type, theirs[w->as].done) == 0 && (holds || !theirs[w->as].true_only);
+        done |= strcmp(type, pod_kinds[w->as].done) == 0 && (holds || !pod_kinds[w->as].true_only);
         if (strcmp(type, "Ready") == 0 && !holds) {
             free(w->words);
             w->words = kube_line(message);
@@ -205,12 +188,13 @@ static int await_pod(const struct pods *p, const struct pod_plan *plan, struct w
     tn_autofree char *name = pod_name(s->id, "");
     struct tn_error why = {0};
 
-    if (pods_follow(p, theirs[plan->as].kind, name, note_object, w, s->cancel, deadline, &why) < 0)
-        return tn_fail(err, why.code, "its %s has no pod: %s%s%s%s", pod_as_words[plan->as],
+    if (pods_follow(p, pod_kinds[plan->as].plural, name, note_object, w, s->cancel, deadline,
+                    &why) < 0)
+        return tn_fail(err, why.code, "its %s has no pod: %s%s%s%s", pod_kinds[plan->as].word,
                        why.code == TN_E_TIMEOUT ? "not in time" : why.text, w->words ? " (" : "",
                        w->words ? w->words : "", w->words ? ")" : "");
     if (w->gone)
-        return tn_fail(err, TN_E_GONE, "somebody has deleted its %s", pod_as_words[plan->as]);
+        return tn_fail(err, TN_E_GONE, "somebody has deleted its %s", pod_kinds[plan->as].word);
     if (w->failed)
         return tn_fail(err, strstr(w->words, "exceeded quota") ? TN_E_QUOTA : TN_E_PEER, "%s",
                        w->words);
@@ -236,7 +220,7 @@ static int check_pod(const struct pods *p, const struct pod_plan *plan, const ch
     bool marked = tn_json_has(labels, POD_ID) || tn_json_has(labels, POD_STATE);
     tn_autojson struct tn_json *sandbox = NULL;
 
-    if (pods_ask(p, theirs[POD_AS_SANDBOX].kind, name, &sandbox, deadline, err) < 0)
+    if (pods_ask(p, "sandboxes", name, &sandbox, deadline, err) < 0)
         return -1;
     if (!pod || !sandbox || strcmp(owner_text(pod, "kind"), "Sandbox") != 0 ||
         strcmp(owner_text(pod, "uid"), pods_uid(sandbox)) != 0 ||
@@ -318,7 +302,7 @@ int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref
                    struct tn_error *err)
 {
     const struct tn_subject *s = plan->subject;
-    const char *kind = theirs[plan->as].kind;
+    const char *kind = pod_kinds[plan->as].plural;
     tn_autofree char *name = pod_name(s->id, "");
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autojson struct tn_json *made = NULL;

@@ -366,8 +366,8 @@ static struct pod_class *class_of(struct pods *p, const char *name)
     return oldest;
 }
 
-static int ask_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
-                       int64_t deadline, struct tn_error *err)
+int pods_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
+                 int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target =
         tn_asprintf("/apis/node.k8s.io/v1/runtimeclasses?fieldSelector=metadata.name%%3D%s", class);
@@ -390,12 +390,6 @@ static int ask_handler(struct pods *p, const char *class, bool hurried, char out
     return r < 0 ? tn_fail(err, why.code, "%s", why.text) : 0;
 }
 
-int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
-                 struct tn_error *err)
-{
-    return ask_handler(p, class, false, out, deadline, err);
-}
-
 bool pods_known_handler(const struct pods *engine, const char *class, char out[POD_HANDLER_SIZE],
                         int64_t deadline)
 {
@@ -405,7 +399,7 @@ bool pods_known_handler(const struct pods *engine, const char *class, char out[P
     bool due = tn_now() >= class_of(p, class)->until;
     pthread_mutex_unlock(&p->lock);
     if (due)
-        ask_handler(p, class, true, out, deadline, NULL);
+        pods_handler(p, class, true, out, deadline, NULL);
     pthread_mutex_lock(&p->lock);
     const struct pod_class *c = class_of(p, class);
     bool told = c->told;

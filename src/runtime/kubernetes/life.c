@@ -165,6 +165,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     const char *class = tn_json_get_str(spec, "runtimeClassName", "");
     const struct tn_json *owners = pods_meta(pod, "ownerReferences");
     bool theirs = strcmp(tn_json_get_str(tn_json_at(owners, 0), "kind", ""), "Sandbox") == 0;
+    enum pod_as as = claimed ? POD_AS_CLAIM : theirs ? POD_AS_SANDBOX : POD_AS_POD;
     bool privileged = tn_json_bool(tn_json_get(rights, "privileged"), false);
     tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
@@ -177,10 +178,7 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     const char *walls = told ? pod_walls(&p->host->config->kubernetes, class, handler) : "";
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
-    tn_jw_kstr(&w, "object",
-               pod_as_words[claimed  ? POD_AS_CLAIM
-                            : theirs ? POD_AS_SANDBOX
-                                     : POD_AS_POD]);
+    tn_jw_kstr(&w, "object", pod_kinds[as].word);
     tn_jw_kstr(&w, "node", node);
     tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
@@ -439,7 +437,7 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
     for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++)
         if (owner ? pods_as(owner) == as
                   : p->host->config->kubernetes.agent_sandbox != TN_KUBERNETES_NEVER)
-            pods_remove(p, pods_kind_of(as), object, s->id, deadline, &why[4]);
+            pods_remove(p, pod_kinds[as].plural, object, s->id, deadline, &why[4]);
     if (!owner && why[4].code == TN_E_DENIED) /* who may not look at them has made none */
         why[4] = (struct tn_error){0};
     pods_remove(p, "pods", pod, s->id, deadline, &why[1]);

@@ -220,7 +220,7 @@ static void put_annotations(const struct pod_plan *p, struct tn_jw *w)
     if (p->anonymous)
         tn_jw_kstr(w, POD_ANONYMOUS, "true");
     if (p->as != POD_AS_POD)
-        tn_jw_kstr(w, POD_AS, pod_as_words[p->as]);
+        tn_jw_kstr(w, POD_AS, pod_kinds[p->as].word);
     if (tn_json_count(spec->labels)) {
         tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
         struct tn_jw labels = tn_jw(&text);

@@ -39,7 +39,12 @@ enum {
 
 /* What has its pod made. */
 enum pod_as { POD_AS_POD, POD_AS_SANDBOX, POD_AS_CLAIM, POD_AS_COUNT };
-extern const char *const pod_as_words[]; /* their kinds */
+struct pod_kind {
+    const char *word, *api, *plural; /* "Sandbox", "GROUP/VERSION", "sandboxes" */
+    const char *done;                /* the condition that says that there is a pod */
+    bool true_only;                  /* which must be true */
+};
+extern const struct pod_kind pod_kinds[]; /* by enum pod_as */
 
 /* Which NetworkPolicies select a pod; a word of POD_NETWORK. */
 enum pod_network {
@@ -255,9 +260,6 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
 int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                   struct tn_error *err);
 #define POD_POOL_HAND "/tmp/.tendon/hand"
-/* The path below /apis of that kind: GROUP/VERSION. */
-const char *pods_api_of(enum pod_as as);
-const char *pods_kind_of(enum pod_as as); /* "sandboxes" */
 
 /* --- pools (claim.c) -------------------------------------------------------------------------- */
 
@@ -370,9 +372,9 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
-/* The handler of a RuntimeClass, "" where the cluster has none of that name. */
-int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
-                 struct tn_error *err);
+/* The handler of a RuntimeClass, "" where the cluster has none of that name.  hurried: as of calls. */
+int pods_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
+                 int64_t deadline, struct tn_error *err);
 /* The same as it was told within the last minute, or earlier if the server does not answer; ""
  * also where this account may not ask.  False: nobody has told. */
 bool pods_known_handler(const struct pods *p, const char *class, char out[POD_HANDLER_SIZE],

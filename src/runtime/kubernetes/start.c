@@ -319,7 +319,7 @@ int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadlin
 
     if (!name)
         return 0;
-    if (pods_handler(p, name, handler, deadline, &why) < 0)
+    if (pods_handler(p, name, false, handler, deadline, &why) < 0)
         return why.code == TN_E_DENIED
                    ? 0
                    : tn_fail(err, why.code, "isolation %s: %s", wanted, why.text);
