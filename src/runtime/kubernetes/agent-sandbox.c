@@ -11,7 +11,6 @@
  * Both are owned by the Secret, as everything is.  The Secret says what its sandbox is (POD_AS). */
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
-#include "runtime/setup/shell.h"
 
 #define KNOWN_SECONDS 60.0 /* that it is known that the cluster has them */
 enum { OUTPUT_MAX = 16 << 10 };
@@ -341,10 +340,18 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
 
 /* --- the hand of a pod that others described -------------------------------------------------- */
 
+static void put_quoted(struct tn_buf *out, const char *text)
+{
+    tn_buf_putc(out, '\'');
+    for (; *text; text++)
+        tn_buf_puts(out, *text == '\'' ? "'\\''" : (char[]){*text, '\0'});
+    tn_buf_putc(out, '\'');
+}
+
 static void put_word(void *out, const char *word)
 {
     tn_buf_putc(out, ' ');
-    setup_put_quoted(out, word);
+    put_quoted(out, word);
 }
 
 static int put_export(const char *name, struct tn_json *value, void *ctx)
@@ -363,7 +370,7 @@ static int put_export(const char *name, struct tn_json *value, void *ctx)
         if (strcmp(name, not [i]) == 0)
             return 0;
     tn_buf_printf(ctx, "export %s=", name);
-    setup_put_quoted(ctx, tn_json_str(value, NULL) ? tn_json_str(value, NULL) : "");
+    put_quoted(ctx, tn_json_str(value, NULL) ? tn_json_str(value, NULL) : "");
     tn_buf_putc(ctx, '\n');
     return 0;
 }

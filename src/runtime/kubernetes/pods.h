@@ -338,8 +338,8 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
 /* Changes it (out may be NULL): a body that is a list is a JSON patch, an object is merged. */
 int pods_patch(const struct pods *p, const char *kind, const char *name, const char *body,
                struct tn_json **out, int64_t deadline, struct tn_error *err);
-/* Deletes it, if it is still this one: what it owns goes first.  Gone already is fine.  unchanged: it
- * must be as it was looked at, too (TN_E_CONFLICT). */
+/* Deletes it, if it is still this one: what it owns goes first.  Gone already is fine.  unchanged:
+ * if it is as it was looked at, too (TN_E_CONFLICT). */
 int pods_delete(const struct pods *p, const char *kind, const struct tn_json *object,
                 bool unchanged, int64_t deadline, struct tn_error *err);
 /* Deletes the one of that name, if it is that sandbox's, and waits until there is none. */
@@ -372,7 +372,8 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
-/* The handler of a RuntimeClass, "" where the cluster has none of that name.  hurried: as of calls. */
+/* The handler of a RuntimeClass, "" where the cluster has none of that name.  hurried: as that of a
+ * call. */
 int pods_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
                  int64_t deadline, struct tn_error *err);
 /* The same as it was told within the last minute, or earlier if the server does not answer; ""

@@ -201,8 +201,8 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                        : "");
 }
 
-/* What an API server, or somebody's admission, has left out of the pod that was asked for: walls and
- * a network that were wanted are never done without. */
+/* What an API server, or somebody's admission, has left out of the pod that was asked for: walls
+ * and a network that were wanted are never done without. */
 static int check_made(const struct pod_plan *plan, const struct tn_json *pod, struct tn_error *err)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
