@@ -16,7 +16,7 @@
 enum { OUTPUT_MAX = 16 << 10 };
 
 const struct pod_kind pod_kinds[] = {
-    [POD_AS_POD] = {"Pod", "v1", "pods"},
+    [POD_AS_POD] = {"Pod", "v1", "pods", NULL, false},
     [POD_AS_SANDBOX] = {"Sandbox", "agents.x-k8s.io/v1beta1", "sandboxes", "PodScheduled", false},
     [POD_AS_CLAIM] = {"SandboxClaim", "extensions.agents.x-k8s.io/v1beta1", "sandboxclaims",
                       "Ready", true},
