@@ -23,6 +23,13 @@ static inline int64_t tn_deadline_in(double seconds)
     return seconds < 0 || seconds > 1e9 ? TN_NEVER : tn_now() + (int64_t)(seconds * 1e9);
 }
 
+/* The same, but no later than that other one. */
+static inline int64_t tn_deadline_within(double seconds, int64_t deadline)
+{
+    int64_t soon = tn_deadline_in(seconds);
+    return soon < deadline ? soon : deadline;
+}
+
 /* Milliseconds left for poll(): 0 when passed, -1 for TN_NEVER, rounded up so that poll never
  * spins. */
 static inline int tn_poll_ms(int64_t deadline)

@@ -225,9 +225,7 @@ static int ask(struct kube_access *a, int64_t deadline, struct tn_error *err)
 
 int kube_plugin(struct kube_access *a, int64_t deadline, struct tn_error *err)
 {
-    int64_t most = tn_deadline_in(PLUGIN_SECONDS);
-
-    if (ask(a, deadline < most ? deadline : most, err) == 0)
+    if (ask(a, tn_deadline_within(PLUGIN_SECONDS, deadline), err) == 0)
         return 0;
     return tn_error_context(err, "%s: the exec plugin %s", a->user,
                             tn_json_get_str(a->plugin, "command", ""));

@@ -77,9 +77,8 @@ static char *path_of(const char *text, size_t n)
 static bool is_refused(const struct kube_seat *seat, int64_t deadline)
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(64 << 10);
-    int64_t most = tn_deadline_in(ASK_SECONDS);
     const struct tn_web_call call = {.target = "/version",
-                                     .deadline = deadline < most ? deadline : most};
+                                     .deadline = tn_deadline_within(ASK_SECONDS, deadline)};
 
     return tn_web_call(seat->web, &call, &answer, NULL) == 0 && answer.status == 401;
 }

@@ -1,7 +1,9 @@
 """An API server that keeps objects and nothing else, for answers that no real cluster gives when it is asked to: its pods run at once, with hands that
-are alive and do nothing."""
+are alive and do nothing. What is executed in them ends well, without reading its input."""
 
+import base64
 import contextlib
+import hashlib
 import http.server
 import json
 import re
@@ -10,6 +12,7 @@ import urllib.parse
 
 PATH = re.compile(r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/[^/]+)?/([^/]+)(?:/([^/]+))?")
 HANG = "hang"
+WEBSOCKET = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def runs(pod):
@@ -75,6 +78,8 @@ class FakeServer(http.server.ThreadingHTTPServer):
             thing["metadata"].update(uid=f"uid-{version}", resourceVersion=version)
             if kind == "pods":
                 thing["status"] = self.status_of(thing)
+            elif kind == "volumesnapshots":
+                thing["status"] = {"readyToUse": True}
             self.objects[kind, name] = thing
             self.change(kind, "ADDED", thing)
             return 201, thing
@@ -130,6 +135,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(fault[0], {"kind": "Status", "message": fault[1]})
         elif url.path.endswith("/proxy/alive"):
             self.reply(200, {"status": "ok"})
+        elif url.path.endswith("/exec"):
+            self.end_well()
         elif url.path == "/version":
             self.reply(200, {"major": "1", "minor": "34", "gitVersion": "v1.34.0"})
         elif url.path.endswith("/selfsubjectaccessreviews"):
@@ -168,6 +175,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # whoever watches may go
             for line in lines:
                 self.wfile.write(line.encode())
+
+    def end_well(self):
+        """Of a program, over a WebSocket."""
+        accept = base64.b64encode(hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + WEBSOCKET).digest()).decode()
+        status = b'\3{"status":"Success"}'
+        self.send_response(101)
+        for header in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept), ("Sec-WebSocket-Protocol", "v5.channel.k8s.io")):
+            self.send_header(*header)
+        self.end_headers()
+        self.wfile.write(bytes((0x82, len(status))) + status)
+        self.close_connection = True
+        with contextlib.suppress(OSError):  # until whoever sends the input has seen that
+            while self.rfile.read(4096):
+                pass
 
     do_GET = do_POST = do_DELETE = answer
 

@@ -1,9 +1,11 @@
 """What an API server may answer, and when it does not: of a server that keeps objects alone (fake_server.py), no cluster is needed."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -107,6 +109,105 @@ def test_a_class_that_is_refused_is_told_as_the_isolation_that_it_is_for(server,
     with server.fault(CLASSES, 403), server.fault("^POST .*/pods$", 403, said), pytest.raises(Refusal) as refusal:
         world.new(world.open(), isolation="kata")
     assert refusal.value.code == "unsupported" and f"isolation kata: {said}" in refusal.value.text, refusal.value
+
+
+# --- what others have changed -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("member", "key", "said"), [
+    ("spec", "runtimeClassName", "isolation gvisor: the cluster has made its pod with the runtime class '' instead of gvisor"),
+    ("labels", "tendon.dev/network", "with the label tendon.dev/network '' instead of open"),
+])  # fmt: skip
+def test_a_pod_without_its_walls_is_refused(server, world, member, key, said):
+    def strip(pod):
+        del {"spec": pod["spec"], "labels": pod["metadata"]["labels"]}[member][key]
+        return runs(pod)
+
+    server.status_of = strip
+    with pytest.raises(Refusal) as refusal:
+        world.new(world.open(), isolation="gvisor")
+    assert refusal.value.code == "unsupported" and said in refusal.value.text, refusal.value
+    assert not server.names("pods")
+
+
+def test_a_container_that_was_put_before_ours_is_not_told_for_it(server, world):
+    def inject(pod):
+        pod["spec"]["containers"].insert(0, {"name": "istio-proxy", "securityContext": {"privileged": True}})
+        return runs(pod)
+
+    server.status_of = inject
+    told = world.new(world.open(), memory="64m")("inspect")["isolation"]
+    assert not told["privileged"] and told["capabilities"] and told["memory_limit"], told
+
+
+def test_a_claim_that_somebody_has_deleted_is_no_workspace_to_come_back_to(server, world):
+    """It stays for as long as its pod: a stop would end it."""
+    box = world.new(world.open())
+    (claim,) = server.names("persistentvolumeclaims")
+    metadata = server.objects["persistentvolumeclaims", claim]["metadata"]
+    metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    with pytest.raises(Refusal, match="its workspace would end with its pod"):
+        box.drive("stopped")
+    assert server.names("pods") and box.status() == "running"
+
+
+def test_a_sandbox_without_its_secret_is_not_rolled_back(server, world):
+    """The cluster is about to remove its snapshots."""
+    server.objects["volumesnapshotclasses", "tests"] = {"metadata": {"name": "tests"}}
+    box = world.new(world.open())
+    box("snapshot", name="first")
+    (name,) = server.names("secrets")
+    secret = server.objects.pop(("secrets", name))
+    for verb in ("rollback", "snapshot"):
+        with pytest.raises(Refusal) as refusal:
+            box(verb, name="first")
+        assert refusal.value.code == "not_found" and "the cluster has no such sandbox" in refusal.value.text, refusal.value
+    assert server.names("pods") and server.names("persistentvolumeclaims")
+    server.objects["secrets", name] = secret
+    del server.objects["volumesnapshotclasses", "tests"]
+
+
+# --- what hangs -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def passing(seconds, *faults):
+    """They end by themselves."""
+    with contextlib.ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(fault)
+        lift = threading.Timer(seconds, stack.pop_all().close)
+        lift.start()
+        yield
+        lift.join()
+
+
+def test_an_exec_that_hangs_does_not_hold_a_create(server, world):
+    """Where the hand is put in by one."""
+    del world.settings["kubernetes.hand_image"]
+    began = time.monotonic()
+    with passing(3, server.fault(r"^GET .*/exec\b", HANG)):
+        world.new(world.open())
+    assert time.monotonic() - began < 30 and server.count(r"^GET .*/exec\b") == 2
+
+
+def test_a_silent_look_at_a_pod_does_not_hold_a_create(server, world):
+    """While its hand does not answer yet."""
+    began = time.monotonic()
+    with passing(3, server.fault("/proxy/alive", 503), server.fault(r"^GET [^?]*/pods/[^/:]+$", HANG)):
+        world.new(world.open())
+    assert time.monotonic() - began < 20
+
+
+def test_who_looks_does_not_wait_for_the_words_of_events(server, world):
+    box = world.new(world.open())
+    (pod,) = server.names("pods")
+    server.remove("pods", pod)
+    with server.fault("/events", HANG):
+        began = time.monotonic()
+        told = box("inspect", timeout=30)
+        assert told["status"] == "error" and "its pod is gone" in told["reason"], told
+        assert time.monotonic() - began < 15
 
 
 # --- ports ------------------------------------------------------------------------------------------

@@ -15,39 +15,21 @@
 #define KNOWN_SECONDS 60.0 /* that it is known that the cluster has them */
 enum { OUTPUT_MAX = 16 << 10 };
 
-static const struct {
-    const char *api, *kind;
-    const char *done; /* the condition that says that there is a pod */
-    bool true_only;   /* which must be true */
-} theirs[] = {
-    [POD_AS_SANDBOX] = {"agents.x-k8s.io/v1beta1", "sandboxes", "PodScheduled", false},
-    [POD_AS_CLAIM] = {"extensions.agents.x-k8s.io/v1beta1", "sandboxclaims", "Ready", true},
+const struct pod_kind pod_kinds[] = {
+    [POD_AS_POD] = {"Pod", "v1", "pods", NULL, false},
+    [POD_AS_SANDBOX] = {"Sandbox", "agents.x-k8s.io/v1beta1", "sandboxes", "PodScheduled", false},
+    [POD_AS_CLAIM] = {"SandboxClaim", "extensions.agents.x-k8s.io/v1beta1", "sandboxclaims",
+                      "Ready", true},
 };
-const char *const pod_as_words[] = {
-    [POD_AS_POD] = "Pod",
-    [POD_AS_SANDBOX] = "Sandbox",
-    [POD_AS_CLAIM] = "SandboxClaim",
-};
-
-const char *pods_api_of(enum pod_as as)
-{
-    return theirs[as].api;
-}
-
-const char *pods_kind_of(enum pod_as as)
-{
-    return theirs[as].kind;
-}
 
 /* --- which ------------------------------------------------------------------------------------ */
 
 enum pod_as pods_as(const struct tn_json *secret)
 {
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-    const char *word = tn_json_get_str(notes, POD_AS, "");
+    const char *word = tn_json_get_str(pods_meta(secret, "annotations"), POD_AS, "");
     enum pod_as as = POD_AS_COUNT - 1;
 
-    while (as != POD_AS_POD && strcmp(pod_as_words[as], word) != 0)
+    while (as != POD_AS_POD && strcmp(pod_kinds[as].word, word) != 0)
         as--;
     return as;
 }
@@ -73,7 +55,7 @@ static bool fits_pool(const struct pod_plan *p)
 static int is_there(struct pods *p, enum pod_as as, bool *there, int64_t deadline,
                     struct tn_error *err)
 {
-    tn_autofree char *target = tn_asprintf("/apis/%s", theirs[as].api);
+    tn_autofree char *target = tn_asprintf("/apis/%s", pod_kinds[as].api);
     struct tn_error why = {0};
 
     pthread_mutex_lock(&p->lock);
@@ -104,7 +86,7 @@ int pods_choose_kind(struct pods *p, struct pod_plan *plan, int64_t deadline, st
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "the cluster has no %s (%s): install agent-sandbox v0.5 or later, or set "
                        "kubernetes.agent_sandbox to auto or never",
-                       pod_as_words[as], theirs[as].api);
+                       pod_kinds[as].word, pod_kinds[as].api);
     plan->as = there ? as : POD_AS_POD;
     /* A claim's files are its pod's. */
     plan->kept = plan->kept && plan->as != POD_AS_CLAIM;
@@ -117,7 +99,7 @@ static int put_object(const struct pod_plan *p, struct tn_buf *out, struct tn_er
 {
     struct tn_jw w = tn_jw(out);
 
-    pod_open(p, theirs[p->as].api, pod_as_words[p->as], "", &w);
+    pod_open(p, pod_kinds[p->as].api, pod_kinds[p->as].word, "", &w);
     tn_jw_object_end(&w);
     if (p->as == POD_AS_CLAIM) {
         pod_json(&w, "spec", "{\"warmPoolRef\":{\"name\":%s}}", p->config->kubernetes.sandbox_pool);
@@ -137,20 +119,6 @@ static int put_object(const struct pod_plan *p, struct tn_buf *out, struct tn_er
     tn_jw_object_end(&w);
     tn_jw_object_end(&w);
     return pod_close(&w, err);
-}
-
-/* A body that is a list replaces; one that is an object is merged. */
-static int patch(const struct pods *p, const char *kind, const char *name, const char *body,
-                 struct tn_json **out, int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *after = tn_asprintf("/%s", name);
-    tn_autofree char *target = pods_target(p, kind, after);
-    const struct kube_call call = {.method = "PATCH",
-                                   .target = target,
-                                   .body = body,
-                                   .type = *body == '[' ? KUBE_JSON_PATCH : KUBE_MERGE_PATCH};
-
-    return kube_call(p->kube, &call, out, deadline, err);
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */
@@ -202,7 +170,7 @@ static int note_object(enum kube_change change, const struct tn_json *object, vo
         if (w->as == POD_AS_SANDBOX &&
             tn_json_int(tn_json_get(c, "observedGeneration"), w->generation) < w->generation)
             continue;
-        done |= strcmp(type, theirs[w->as].done) == 0 && (holds || !theirs[w->as].true_only);
+        done |= strcmp(type, pod_kinds[w->as].done) == 0 && (holds || !pod_kinds[w->as].true_only);
         if (strcmp(type, "Ready") == 0 && !holds) {
             free(w->words);
             w->words = kube_line(message);
@@ -219,12 +187,13 @@ static int await_pod(const struct pods *p, const struct pod_plan *plan, struct w
     tn_autofree char *name = pod_name(s->id, "");
     struct tn_error why = {0};
 
-    if (pods_follow(p, theirs[plan->as].kind, name, note_object, w, s->cancel, deadline, &why) < 0)
-        return tn_fail(err, why.code, "its %s has no pod: %s%s%s%s", pod_as_words[plan->as],
+    if (pods_follow(p, pod_kinds[plan->as].plural, name, note_object, w, s->cancel, deadline,
+                    &why) < 0)
+        return tn_fail(err, why.code, "its %s has no pod: %s%s%s%s", pod_kinds[plan->as].word,
                        why.code == TN_E_TIMEOUT ? "not in time" : why.text, w->words ? " (" : "",
                        w->words ? w->words : "", w->words ? ")" : "");
     if (w->gone)
-        return tn_fail(err, TN_E_GONE, "somebody has deleted its %s", pod_as_words[plan->as]);
+        return tn_fail(err, TN_E_GONE, "somebody has deleted its %s", pod_kinds[plan->as].word);
     if (w->failed)
         return tn_fail(err, strstr(w->words, "exceeded quota") ? TN_E_QUOTA : TN_E_PEER, "%s",
                        w->words);
@@ -236,9 +205,7 @@ static int await_pod(const struct pods *p, const struct pod_plan *plan, struct w
 /* What the first owner of an object is: a text of it. */
 static const char *owner_text(const struct tn_json *object, const char *key)
 {
-    const struct tn_json *owners = tn_json_get(tn_json_get(object, "metadata"), "ownerReferences");
-
-    return tn_json_get_str(tn_json_at(owners, 0), key, "");
+    return tn_json_get_str(tn_json_at(pods_meta(object, "ownerReferences"), 0), key, "");
 }
 
 /* It must be that of its claim, nobody's yet, and behind the policies of its network since it
@@ -247,12 +214,12 @@ static int check_pod(const struct pods *p, const struct pod_plan *plan, const ch
                      const struct tn_json *claim, const struct tn_json *pod, int64_t deadline,
                      struct tn_error *err)
 {
-    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
+    const struct tn_json *labels = pods_meta(pod, "labels");
     const char *network = pod_networks[plan->network], *own = pods_own_id(p, pod);
     bool marked = tn_json_has(labels, POD_ID) || tn_json_has(labels, POD_STATE);
     tn_autojson struct tn_json *sandbox = NULL;
 
-    if (pods_ask(p, theirs[POD_AS_SANDBOX].kind, name, &sandbox, deadline, err) < 0)
+    if (pods_ask(p, "sandboxes", name, &sandbox, deadline, err) < 0)
         return -1;
     if (!pod || !sandbox || strcmp(owner_text(pod, "kind"), "Sandbox") != 0 ||
         strcmp(owner_text(pod, "uid"), pods_uid(sandbox)) != 0 ||
@@ -299,7 +266,7 @@ static int mark_pod(const struct pods *p, const struct pod_plan *plan, const str
         pod_put_labels(plan, false, false, &w);
         tn_jw_object_end(&w);
         tn_jw_object_end(&w);
-        if (patch(p, "pods", note.pod, tn_buf_str(&body), NULL, deadline, &why) == 0)
+        if (pods_patch(p, "pods", note.pod, tn_buf_str(&body), NULL, deadline, &why) == 0)
             return 0;
         if (why.code != TN_E_CONFLICT || tries == POD_TRIES)
             return tn_fail(err, why.code, "%s", why.text);
@@ -327,14 +294,14 @@ static int renew(const struct pods *p, const char *name, const struct tn_buf *ma
     tn_jw_object_end(&w);
     tn_jw_array_end(&w);
     tn_json_free(TN_TAKE_PTR(*sandbox));
-    return patch(p, "sandboxes", name, tn_buf_str(&body), sandbox, deadline, err);
+    return pods_patch(p, "sandboxes", name, tn_buf_str(&body), sandbox, deadline, err);
 }
 
 int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref, int64_t deadline,
                    struct tn_error *err)
 {
     const struct tn_subject *s = plan->subject;
-    const char *kind = theirs[plan->as].kind;
+    const char *kind = pod_kinds[plan->as].plural;
     tn_autofree char *name = pod_name(s->id, "");
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autojson struct tn_json *made = NULL;
@@ -347,7 +314,7 @@ int pods_have_made(const struct pods *p, const struct pod_plan *plan, char **ref
     if (strcmp(tn_json_get_str(tn_json_get(made, "spec"), "operatingMode", ""), "Suspended") == 0 &&
         renew(p, name, &body, &made, deadline, err) < 0)
         return -1;
-    w.generation = tn_json_int(tn_json_get(tn_json_get(made, "metadata"), "generation"), 0);
+    w.generation = tn_json_int(pods_meta(made, "generation"), 0);
     if (await_pod(p, plan, &w, deadline, err) < 0)
         return -1;
     return plan->as == POD_AS_CLAIM ? mark_pod(p, plan, w.object, ref, deadline, err) : 0;
@@ -365,7 +332,7 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
     tn_autofree char *body =
         tn_asprintf("{\"metadata\":{\"uid\":\"%s\"},\"spec\":{\"operatingMode\":\"Suspended\"}}",
                     pods_uid(sandbox));
-    return !sandbox || patch(p, "sandboxes", name, body, NULL, deadline, &why) == 0 ||
+    return !sandbox || pods_patch(p, "sandboxes", name, body, NULL, deadline, &why) == 0 ||
                    why.code == TN_E_NOT_FOUND
                ? 0
                : tn_fail(err, why.code, "%s", why.text);
@@ -421,11 +388,9 @@ int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
     tn_autobuf struct tn_buf secret = TN_BUF_INIT(POD_MANIFEST_MAX),
                              input = TN_BUF_INIT(2 * POD_MANIFEST_MAX),
                              words = TN_BUF_INIT(OUTPUT_MAX);
-    const struct pod_plan plan = {
-        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
+    const struct pod_plan plan = pods_plan(p, s, NULL);
     tn_autojson struct tn_json *tree = NULL;
     const char *workspace = pod_workspace(p->host->config, s->spec);
-    tn_autofree char *name = pods_name(s);
     int status = 0;
 
     if (pod_put_secret(&plan, &secret, err) < 0 ||
@@ -442,17 +407,10 @@ int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
     tn_buf_puts(&input, RUNS);
     tn_autofree char *size = tn_asprintf("%zu", input.len);
     const char *const argv[] = {"sh", "-c", STARTS, "sh", size, NULL};
-    const struct kube_exec e = {.namespace = p->namespace,
-                                .pod = name,
-                                .container = POD_CONTAINER,
-                                .argv = argv,
-                                .input = input.data,
-                                .input_len = input.len,
-                                .out = tn_buf_sink,
-                                .ctx = &words};
+    const struct kube_exec e = {.argv = argv, .input = input.data, .input_len = input.len};
     if (!tn_buf_ok(&input))
         return tn_fail(err, TN_E_TOO_LARGE, "the environment is too large");
-    if (kube_exec(p->kube, &e, &status, deadline, err) < 0)
+    if (pods_run(p, s, e, &words, &status, deadline, err) < 0)
         return tn_error_context(err, "starting the hand");
     tn_autofree char *line = kube_line(tn_buf_str(&words));
     return status ? tn_fail(err, TN_E_PEER, "its hand does not start (status %d): %s", status, line)

@@ -36,9 +36,19 @@ static char *target_of(const struct pods *p, const char *kind, const char *name)
     return pods_target(p, kind, after);
 }
 
+const struct tn_json *pods_meta(const struct tn_json *object, const char *member)
+{
+    return tn_json_get(tn_json_get(object, "metadata"), member);
+}
+
+const char *pods_own_name(const struct tn_json *object)
+{
+    return tn_json_get_str(tn_json_get(object, "metadata"), "name", "");
+}
+
 const char *pods_own_id(const struct pods *p, const struct tn_json *object)
 {
-    const struct tn_json *labels = tn_json_get(tn_json_get(object, "metadata"), "labels");
+    const struct tn_json *labels = pods_meta(object, "labels");
     const char *id = tn_json_get_str(labels, POD_ID, "");
 
     return strcmp(tn_json_get_str(labels, POD_STATE, ""), p->mark) == 0 && strlen(id) == 10 &&
@@ -54,9 +64,7 @@ const char *pods_uid(const struct tn_json *object)
 
 bool pods_is_anonymous(const struct tn_json *secret)
 {
-    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
-
-    return tn_json_has(notes, POD_ANONYMOUS);
+    return tn_json_has(pods_meta(secret, "annotations"), POD_ANONYMOUS);
 }
 
 const char *pods_version(const struct tn_json *object)
@@ -66,7 +74,7 @@ const char *pods_version(const struct tn_json *object)
 
 bool pods_is_going(const struct tn_json *object)
 {
-    return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
+    return pods_meta(object, "deletionTimestamp");
 }
 
 static int ask(const struct pods *p, const char *kind, const char *name, bool hurried,
@@ -175,47 +183,52 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
     return 0;
 }
 
-/* --- ending ----------------------------------------------------------------------------------- */
-
-/* version: which it must have, or NULL. */
-static int delete (const struct pods *p, const char *kind, const char *name, const char *uid,
-                   const char *version, int64_t deadline, struct tn_error *err)
+int pods_patch(const struct pods *p, const char *kind, const char *name, const char *body,
+               struct tn_json **out, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = target_of(p, kind, name);
+    const struct kube_call call = {.method = "PATCH",
+                                   .target = target,
+                                   .body = body,
+                                   .type = *body == '[' ? KUBE_JSON_PATCH : KUBE_MERGE_PATCH};
+
+    return kube_call(p->kube, &call, out, deadline, err);
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+#define DELETES                                                                               \
+    "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":\"Foreground\"," \
+    "\"preconditions\":{\"uid\":%s"
+
+int pods_delete(const struct pods *p, const char *kind, const struct tn_json *object,
+                bool unchanged, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = target_of(p, kind, pods_own_name(object));
     tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
     struct tn_jw w = tn_jw(&body);
     struct tn_error why = {0};
 
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "kind", "DeleteOptions");
-    tn_jw_kstr(&w, "apiVersion", "v1");
-    tn_jw_kstr(&w, "propagationPolicy", "Foreground");
-    tn_jw_key(&w, "preconditions");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "uid", uid);
-    if (version)
-        tn_jw_kstr(&w, "resourceVersion", version);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
+    pod_json(&w, NULL, unchanged ? DELETES ",\"resourceVersion\":%s}}" : DELETES "}}",
+             pods_uid(object), pods_version(object));
     const struct kube_call call = {.method = "DELETE", .target = target, .body = tn_buf_str(&body)};
     /* A conflict: another one has the name by now. */
     if (kube_call(p->kube, &call, NULL, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND ||
-        (why.code == TN_E_CONFLICT && !version))
+        (why.code == TN_E_CONFLICT && !unchanged))
         return 0;
     return tn_fail(err, why.code, "%s", why.text);
 }
 
-int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+int pods_remove(const struct pods *p, const char *kind, const char *name, const char *id,
                 int64_t deadline, struct tn_error *err)
 {
-    return delete (p, kind, name, uid, NULL, deadline, err);
-}
+    tn_autojson struct tn_json *object = NULL;
 
-int pods_delete_unchanged(const struct pods *p, const struct tn_json *secret, int64_t deadline,
-                          struct tn_error *err)
-{
-    return delete (p, "secrets", tn_json_get_str(tn_json_get(secret, "metadata"), "name", ""),
-                   pods_uid(secret), pods_version(secret), deadline, err);
+    if (pods_get(p, kind, name, id, &object, deadline, err) < 0 ||
+        (object && !pods_is_going(object) &&
+         pods_delete(p, kind, object, false, deadline, err) < 0))
+        return -1;
+    return object ? pods_await_end(p, kind, name, deadline, err) : 0;
 }
 
 /* There is one, as far as was told. */
@@ -245,6 +258,16 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 
 /* --- further questions ------------------------------------------------------------------------ */
 
+int pods_must_have(const struct pods *p, const struct tn_subject *s, struct tn_json **secret,
+                   int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "-key");
+
+    if (pods_get(p, "secrets", name, s->id, secret, deadline, err) < 0)
+        return -1;
+    return *secret ? 0 : tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
+}
+
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err)
 {
@@ -272,7 +295,7 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
     tn_autojson struct tn_json *events = NULL;
     const struct kube_call call = {.target = target, .hurried = true};
 
-    if (kube_call(p->kube, &call, &events, deadline, NULL) < 0)
+    if (kube_call(p->kube, &call, &events, tn_deadline_within(WORDS_SECONDS, deadline), NULL) < 0)
         return NULL;
     return pod_last_warning(events);
 }
@@ -280,9 +303,8 @@ char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err)
 {
     tn_autofree char *name = pod_name(id, "");
-    tn_autofree char *words = err && err->code == TN_E_TIMEOUT
-                                  ? pods_warning(p, name, tn_deadline_in(WORDS_SECONDS))
-                                  : NULL;
+    tn_autofree char *words =
+        err && err->code == TN_E_TIMEOUT ? pods_warning(p, name, TN_NEVER) : NULL;
 
     if (words) {
         struct tn_error why = *err;
@@ -294,7 +316,7 @@ static bool is_default_class(const struct tn_json *class)
 {
     static const char *const names[] = {"storageclass.kubernetes.io/is-default-class",
                                         "storageclass.beta.kubernetes.io/is-default-class"};
-    const struct tn_json *notes = tn_json_get(tn_json_get(class, "metadata"), "annotations");
+    const struct tn_json *notes = pods_meta(class, "annotations");
 
     for (size_t i = 0; i < TN_COUNT(names); i++)
         if (strcmp(tn_json_get_str(notes, names[i], ""), "true") == 0)
@@ -344,8 +366,8 @@ static struct pod_class *class_of(struct pods *p, const char *name)
     return oldest;
 }
 
-static int ask_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
-                       int64_t deadline, struct tn_error *err)
+int pods_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
+                 int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target =
         tn_asprintf("/apis/node.k8s.io/v1/runtimeclasses?fieldSelector=metadata.name%%3D%s", class);
@@ -368,12 +390,6 @@ static int ask_handler(struct pods *p, const char *class, bool hurried, char out
     return r < 0 ? tn_fail(err, why.code, "%s", why.text) : 0;
 }
 
-int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
-                 struct tn_error *err)
-{
-    return ask_handler(p, class, false, out, deadline, err);
-}
-
 bool pods_known_handler(const struct pods *engine, const char *class, char out[POD_HANDLER_SIZE],
                         int64_t deadline)
 {
@@ -383,7 +399,7 @@ bool pods_known_handler(const struct pods *engine, const char *class, char out[P
     bool due = tn_now() >= class_of(p, class)->until;
     pthread_mutex_unlock(&p->lock);
     if (due)
-        ask_handler(p, class, true, out, deadline, NULL);
+        pods_handler(p, class, true, out, deadline, NULL);
     pthread_mutex_lock(&p->lock);
     const struct pod_class *c = class_of(p, class);
     bool told = c->told;
@@ -414,7 +430,7 @@ static bool is_theirs(const struct pods *p, enum pod_network network, int64_t de
 
     if (pods_ask(p, "networkpolicies", name, &there, deadline, NULL) < 0 || !there)
         return false;
-    const struct tn_json *labels = tn_json_get(tn_json_get(there, "metadata"), "labels");
+    const struct tn_json *labels = pods_meta(there, "labels");
     const struct tn_json *types = tn_json_get(tn_json_get(there, "spec"), "policyTypes");
     bool in = tn_json_count(types) == 0;
     for (size_t i = 0; i < tn_json_count(types); i++) {

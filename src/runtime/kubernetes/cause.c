@@ -115,6 +115,9 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
     tn_autofree char *image = kube_line(of_volume ? mounted : tn_json_get_str(status, "image", ""));
     char what[WHAT_MAX];
 
+    /* A busy kubelet asks again for what it was not told in time. */
+    if (strcmp(reason, "CreateContainerConfigError") == 0 && strstr(message, "failed to sync"))
+        return false;
     for (size_t i = 0; waiting && i < TN_COUNT(waits); i++)
         if (strcmp(waits[i].reason, reason) == 0) {
             snprintf(what, sizeof what, "%s%s%.200s%s%s",
@@ -199,7 +202,7 @@ static bool judge_pod(const struct tn_json *pod, struct pod_cause *c)
 
     if (failed && judge_end(reason, message, c))
         return true;
-    if (target && (failed || tn_json_get(tn_json_get(pod, "metadata"), "deletionTimestamp")) &&
+    if (target && (failed || pods_is_going(pod)) &&
         judge_end(tn_json_get_str(target, "reason", ""), tn_json_get_str(target, "message", ""), c))
         return true;
     if (!failed || !*reason)
@@ -227,7 +230,7 @@ void pod_cause(const struct tn_json *pod, struct pod_cause *out)
     const struct tn_json *main_one =
         pod_find(tn_json_get(status, "containerStatuses"), POD_CONTAINER);
     const struct tn_json *unplaced = condition(status, "PodScheduled", "False");
-    bool going = tn_json_get(tn_json_get(pod, "metadata"), "deletionTimestamp");
+    bool going = pods_is_going(pod);
 
     *out = (struct pod_cause){.status = TN_STATUS_STARTING};
     bool runs = tn_json_get(tn_json_get(main_one, "state"), "running");

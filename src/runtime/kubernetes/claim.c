@@ -8,12 +8,11 @@
 
 enum pod_whose pods_whose(const struct pod_note *note, const struct tn_json *secret)
 {
-    const struct tn_json *metadata = tn_json_get(secret, "metadata");
-    const char *word = tn_json_get_str(tn_json_get(metadata, "annotations"), POD_CLAIMED, "");
+    const char *word = tn_json_get_str(pods_meta(secret, "annotations"), POD_CLAIMED, "");
 
     if (!*note->warm || (*note->claim && strcmp(word, note->claim) == 0))
         return POD_OURS;
-    return tn_json_has(tn_json_get(metadata, "labels"), POD_WARM) ? POD_WAITS : POD_TAKEN;
+    return tn_json_has(pods_meta(secret, "labels"), POD_WARM) ? POD_WAITS : POD_TAKEN;
 }
 
 /* How the Secret is after a conflict: 1 it is ours, 0 still warm (with its version), -1. */
@@ -40,8 +39,7 @@ static int look_again(const struct pods *p, const struct tn_subject *s, struct p
 static int patch(const struct pods *p, const struct tn_subject *s, const struct pod_note *note,
                  int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pod_name(s->id, "-key"), *after = tn_asprintf("/%s", name);
-    tn_autofree char *target = pods_target(p, "secrets", after);
+    tn_autofree char *name = pod_name(s->id, "-key");
     tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
     struct tn_jw w = tn_jw(&body);
 
@@ -49,9 +47,7 @@ static int patch(const struct pods *p, const struct tn_subject *s, const struct 
              "{\"metadata\":{\"resourceVersion\":%s,\"labels\":{\"" POD_WARM "\":null},"
              "\"annotations\":{\"" POD_CLAIMED "\":%s}}}",
              note->warm, note->claim);
-    const struct kube_call call = {
-        .method = "PATCH", .target = target, .body = tn_buf_str(&body), .type = KUBE_MERGE_PATCH};
-    return kube_call(p->kube, &call, NULL, deadline, err);
+    return pods_patch(p, "secrets", name, tn_buf_str(&body), NULL, deadline, err);
 }
 
 static int claim(const struct pods *p, const struct tn_subject *s, struct pod_note *note,

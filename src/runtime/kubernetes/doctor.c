@@ -302,12 +302,12 @@ static void tell_agent_sandbox(struct report *r)
     bool pool = k->sandbox_pool && *k->sandbox_pool, some = false;
 
     for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++) {
-        const char *api = pods_api_of(as), *slash = strchr(api, '/');
+        const char *api = pod_kinds[as].api, *slash = strchr(api, '/');
         tn_autofree char *target = tn_asprintf("/apis/%.*s", (int)(slash - api), api);
         tn_autojson struct tn_json *group = NULL;
         ask(r, target, NULL, &group, NULL);
         const struct tn_json *all = tn_json_get(group, "versions");
-        tn_buf_printf(&text, "%s%s", text.len ? "; " : "", pod_as_words[as]);
+        tn_buf_printf(&text, "%s%s", text.len ? "; " : "", pod_kinds[as].word);
         for (size_t i = 0; i < tn_json_count(all); i++) {
             const char *version = tn_json_get_str(tn_json_at(all, i), "groupVersion", "");
             r->has[as] |= strcmp(version, api) == 0;

@@ -24,6 +24,7 @@
 
 enum { SIDECARS_SINCE = 29, LOG_MAX = 128 << 10, WORDS_MAX = 4096 };
 #define HEAR_SECONDS 30.0
+#define REFUSALS_SECONDS 5.0 /* for what it refused, to who looks at the sandbox anyway */
 #define FIRST_SECONDS 1.0
 #define LASTED_SECONDS 60.0
 
@@ -225,17 +226,12 @@ int pods_make_gate(const struct pods *p, const struct pod_plan *plan, int64_t de
     /* Each start has an authority and the rules of its own. */
     if (put_secret(p, plan, &body, err) < 0 ||
         pods_get_now(p, "secrets", name, s->id, &before, deadline, err) < 0 ||
-        (before && pods_delete(p, "secrets", name, pods_uid(before), deadline, err) < 0))
+        (before && pods_delete(p, "secrets", before, false, deadline, err) < 0))
         return -1;
     return pods_make(p, "secrets", name, s->id, &body, NULL, s->cancel, deadline, err);
 }
 
 /* --- while it runs ---------------------------------------------------------------------------- */
-
-static int add_bytes(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
 
 /* The last object that it printed; other lines are complaints. */
 int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, int64_t deadline,
@@ -249,7 +245,7 @@ int pods_refusals(void *engine, const struct tn_subject *s, struct tn_buf *out, 
     tn_autobuf struct tn_buf text = TN_BUF_INIT(LOG_MAX);
     const char *last = NULL;
 
-    if (kube_stream(p->kube, target, add_bytes, &text, s->cancel, deadline, err) < 0)
+    if (kube_stream(p->kube, target, tn_buf_sink, &text, s->cancel, deadline, err) < 0)
         return tn_error_context(err, "its gate");
     for (const char *line = tn_buf_str(&text); *line; line += *line == '\n') {
         if (*line == '{')
@@ -268,7 +264,8 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
     tn_autobuf struct tn_buf told = TN_BUF_INIT(LOG_MAX), reason = TN_BUF_INIT(LOG_MAX);
 
     if (place->status != TN_STATUS_RUNNING || !pod_is_gated(p->host->config, s->spec) ||
-        pods_refusals((void *)(uintptr_t)p, s, &told, deadline, NULL) < 0)
+        pods_refusals((void *)(uintptr_t)p, s, &told,
+                      tn_deadline_within(REFUSALS_SECONDS, deadline), NULL) < 0)
         return;
     tn_buf_puts(&reason, place->reason ? place->reason : "");
     tn_gated_put_told(&reason, &told);
@@ -282,19 +279,14 @@ void pods_add_refusals(const struct pods *p, const struct tn_subject *s, struct 
 static int tell_gate(const struct pods *p, const struct tn_subject *s, const char *const *argv,
                      const struct tn_buf *input, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *name = pods_name(s);
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
-    const struct kube_exec e = {.namespace = p->namespace,
-                                .pod = name,
-                                .container = POD_GATE_CONTAINER,
+    const struct kube_exec e = {.container = POD_GATE_CONTAINER,
                                 .argv = argv,
                                 .input = input ? input->data : NULL,
-                                .input_len = input ? input->len : 0,
-                                .out = add_bytes,
-                                .ctx = &words};
+                                .input_len = input ? input->len : 0};
     int status = 0;
 
-    if (kube_exec(p->kube, &e, &status, deadline, err) < 0)
+    if (pods_run(p, s, e, &words, &status, deadline, err) < 0)
         return tn_error_context(err, "its gate");
     if (status == 0 && strcmp(tn_buf_str(&words), "ok\n") == 0)
         return 0;

@@ -159,13 +159,13 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
                           bool claimed, int64_t deadline)
 {
     const struct tn_json *spec = tn_json_get(pod, "spec");
-    const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
+    const struct tn_json *container = pod_find(tn_json_get(spec, "containers"), POD_CONTAINER);
     const struct tn_json *rights = tn_json_get(container, "securityContext");
-    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
-    const char *network = tn_json_get_str(labels, POD_NETWORK, "bridge");
+    const char *network = tn_json_get_str(pods_meta(pod, "labels"), POD_NETWORK, "bridge");
     const char *class = tn_json_get_str(spec, "runtimeClassName", "");
-    const struct tn_json *owners = tn_json_get(tn_json_get(pod, "metadata"), "ownerReferences");
+    const struct tn_json *owners = pods_meta(pod, "ownerReferences");
     bool theirs = strcmp(tn_json_get_str(tn_json_at(owners, 0), "kind", ""), "Sandbox") == 0;
+    enum pod_as as = claimed ? POD_AS_CLAIM : theirs ? POD_AS_SANDBOX : POD_AS_POD;
     bool privileged = tn_json_bool(tn_json_get(rights, "privileged"), false);
     tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
@@ -173,15 +173,12 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     char handler[POD_HANDLER_SIZE] = "";
 
     /* A class that nobody tells of is not taken for what it is called. */
-    int64_t soon = tn_deadline_in(CLASS_SECONDS);
-    bool told = !*class || pods_known_handler(p, class, handler, soon < deadline ? soon : deadline);
+    bool told = !*class ||
+                pods_known_handler(p, class, handler, tn_deadline_within(CLASS_SECONDS, deadline));
     const char *walls = told ? pod_walls(&p->host->config->kubernetes, class, handler) : "";
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", "kubernetes");
-    tn_jw_kstr(&w, "object",
-               pod_as_words[claimed  ? POD_AS_CLAIM
-                            : theirs ? POD_AS_SANDBOX
-                                     : POD_AS_POD]);
+    tn_jw_kstr(&w, "object", pod_kinds[as].word);
     tn_jw_kstr(&w, "node", node);
     tn_jw_kstr(&w, "reached_by", proxied ? "the API server's proxy" : "the pod's address");
     tn_jw_kstr(&w, "runtime_class", class);
@@ -306,6 +303,7 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
+/* One that somebody has deleted stays only for as long as the pod that mounts it. */
 static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kept, int64_t deadline,
                      struct tn_error *err)
 {
@@ -314,7 +312,7 @@ static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kep
 
     if (pods_get(p, "persistentvolumeclaims", name, s->id, &claim, deadline, err) < 0)
         return -1;
-    *kept = claim != NULL;
+    *kept = claim && !pods_is_going(claim);
     return 0;
 }
 
@@ -327,7 +325,7 @@ int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct 
     if (!pod && !theirs)
         return 0;
     return (theirs ? pods_suspend(p, s, deadline, err)
-                   : pods_delete(p, "pods", name, pods_uid(pod), deadline, err)) < 0
+                   : pods_delete(p, "pods", pod, false, deadline, err)) < 0
                ? -1
                : pods_await_end(p, "pods", name, deadline, err);
 }
@@ -335,24 +333,16 @@ int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct 
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
-    struct pod_plan plan = {.config = p->host->config,
-                            .subject = s,
-                            .mark = p->mark,
-                            .namespace = p->namespace,
-                            .owner = pods_uid(v->secret),
-                            .kept = kept,
-                            .anonymous = pods_is_anonymous(v->secret),
-                            .as = pods_as(v->secret)};
+    struct pod_plan plan = pods_plan(p, s, v->secret);
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
-
     bool proxied = pods_by_proxy(p, s);
 
+    plan.kept = kept;
     if (v->pod && !v->replaced)
         pod_cause(v->pod, &cause);
-    int64_t soon = tn_deadline_in(UP_SECONDS);
     if (cause.status == TN_STATUS_RUNNING &&
-        pods_await_hand(p, s, v->pod, &proxied, &cause, soon < deadline ? soon : deadline, NULL) ==
-            0) {
+        pods_await_hand(p, s, v->pod, &proxied, &cause, tn_deadline_within(UP_SECONDS, deadline),
+                        NULL) == 0) {
         pods_fill_place(p, s, v->pod, proxied, &cause, place, deadline);
         return 0;
     }
@@ -371,19 +361,6 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     return pods_start(p, &plan, place, deadline, err);
 }
 
-/* Somebody may have cut it off from its Secret, or the cluster's collector does not work. */
-static int remove_rest(const struct pods *p, const char *kind, const char *name, const char *id,
-                       int64_t deadline, struct tn_error *err)
-{
-    tn_autojson struct tn_json *object = NULL;
-
-    if (pods_get(p, kind, name, id, &object, deadline, err) < 0 ||
-        (object && !pods_is_going(object) &&
-         pods_delete(p, kind, name, pods_uid(object), deadline, err) < 0))
-        return -1;
-    return object ? pods_await_end(p, kind, name, deadline, err) : 0;
-}
-
 /* Rules, values and an authority are for one start. */
 static int remove_gate(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                        struct tn_error *err)
@@ -391,7 +368,7 @@ static int remove_gate(const struct pods *p, const struct tn_subject *s, int64_t
     tn_autofree char *name = pod_name(s->id, "-gate");
 
     return pod_is_gated(p->host->config, s->spec)
-               ? remove_rest(p, "secrets", name, s->id, deadline, err)
+               ? pods_remove(p, "secrets", name, s->id, deadline, err)
                : 0;
 }
 
@@ -423,8 +400,8 @@ static int remove_secret(const struct pods *p, const struct tn_subject *s,
         if (whose == POD_TAKEN)
             return tn_fail(err, TN_E_GONE, "another has claimed it");
         if (whose == POD_OURS)
-            return pods_delete(p, "secrets", name, pods_uid(*secret), deadline, err);
-        if (pods_delete_unchanged(p, *secret, deadline, &why) == 0)
+            return pods_delete(p, "secrets", *secret, false, deadline, err);
+        if (pods_delete(p, "secrets", *secret, true, deadline, &why) == 0)
             return 0;
         if (why.code != TN_E_CONFLICT || tries == POD_TRIES)
             return tn_fail(err, why.code, "%s", why.text);
@@ -453,18 +430,18 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
         failed = remove_secret(p, s, &note, &owner, deadline, &why[0]);
     if (failed < 0 && *note.warm)
         return tn_fail(err, why[0].code, "%s", why[0].text);
-    int64_t soon = tn_deadline_in(COLLECT_SECONDS);
-    bool waits = owner && failed == 0 &&
-                 pods_await_end(p, "secrets", secret, soon < deadline ? soon : deadline, NULL) < 0;
-    /* It would bring back its pod.  Without the Secret nobody knows which it is. */
+    int64_t soon = tn_deadline_within(COLLECT_SECONDS, deadline);
+    bool waits = owner && failed == 0 && pods_await_end(p, "secrets", secret, soon, NULL) < 0;
+    /* Somebody may have cut the rest off from its Secret, or the cluster's collector does not work.
+     * What would bring back the pod goes first; without the Secret nobody knows which it is. */
     for (enum pod_as as = POD_AS_SANDBOX; as < POD_AS_COUNT; as++)
         if (owner ? pods_as(owner) == as
                   : p->host->config->kubernetes.agent_sandbox != TN_KUBERNETES_NEVER)
-            remove_rest(p, pods_kind_of(as), object, s->id, deadline, &why[4]);
+            pods_remove(p, pod_kinds[as].plural, object, s->id, deadline, &why[4]);
     if (!owner && why[4].code == TN_E_DENIED) /* who may not look at them has made none */
         why[4] = (struct tn_error){0};
-    remove_rest(p, "pods", pod, s->id, deadline, &why[1]);
-    remove_rest(p, "persistentvolumeclaims", claim, s->id, deadline, &why[2]);
+    pods_remove(p, "pods", pod, s->id, deadline, &why[1]);
+    pods_remove(p, "persistentvolumeclaims", claim, s->id, deadline, &why[2]);
     remove_gate(p, s, deadline, &why[3]);
     if (waits)
         pods_await_end(p, "secrets", secret, deadline, &why[0]);
@@ -523,7 +500,7 @@ static int note_own(enum kube_change change, const struct tn_json *object, void 
     tn_autofree char *name = id ? pod_name(id, "-key") : NULL;
 
     /* A copy of the labels is no sandbox. */
-    if (id && strcmp(tn_json_get_str(tn_json_get(object, "metadata"), "name", ""), name) == 0)
+    if (id && strcmp(pods_own_name(object), name) == 0)
         tn_buf_add(&l->ids, id, strlen(id) + 1);
     return change == KUBE_SYNCED;
 }

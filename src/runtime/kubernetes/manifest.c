@@ -18,6 +18,18 @@ char *pod_name(const char *id, const char *after)
     return tn_asprintf("openhands-runtime-%s%s", id, after);
 }
 
+struct pod_plan pods_plan(const struct pods *p, const struct tn_subject *s,
+                          const struct tn_json *secret)
+{
+    return (struct pod_plan){.config = p->host->config,
+                             .subject = s,
+                             .mark = p->mark,
+                             .namespace = p->namespace,
+                             .owner = secret ? pods_uid(secret) : NULL,
+                             .anonymous = secret ? pods_is_anonymous(secret) : s->anonymous,
+                             .as = pods_as(secret)};
+}
+
 static bool is_own_port(int64_t port)
 {
     return port == POD_PORT_HAND || port == POD_PORT_EDITOR || port == POD_PORT_APP_1 ||
@@ -208,7 +220,7 @@ static void put_annotations(const struct pod_plan *p, struct tn_jw *w)
     if (p->anonymous)
         tn_jw_kstr(w, POD_ANONYMOUS, "true");
     if (p->as != POD_AS_POD)
-        tn_jw_kstr(w, POD_AS, pod_as_words[p->as]);
+        tn_jw_kstr(w, POD_AS, pod_kinds[p->as].word);
     if (tn_json_count(spec->labels)) {
         tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
         struct tn_jw labels = tn_jw(&text);

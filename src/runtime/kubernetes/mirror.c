@@ -71,7 +71,7 @@ static void tell_end(const struct mirror *m, enum kube_change change, const stru
 static int on_change(enum kube_change change, const struct tn_json *object, void *ctx)
 {
     struct mirror *m = ctx;
-    const char *name = tn_json_get_str(tn_json_get(object, "metadata"), "name", "");
+    const char *name = pods_own_name(object);
 
     pthread_mutex_lock(&m->lock);
     m->fresh = change == KUBE_SYNCED || (m->fresh && change != KUBE_CUT);

@@ -39,7 +39,12 @@ enum {
 
 /* What has its pod made. */
 enum pod_as { POD_AS_POD, POD_AS_SANDBOX, POD_AS_CLAIM, POD_AS_COUNT };
-extern const char *const pod_as_words[]; /* their kinds */
+struct pod_kind {
+    const char *word, *api, *plural; /* "Sandbox", "GROUP/VERSION", "sandboxes" */
+    const char *done;                /* the condition that says that there is a pod */
+    bool true_only;                  /* which must be true */
+};
+extern const struct pod_kind pod_kinds[]; /* by enum pod_as */
 
 /* Which NetworkPolicies select a pod; a word of POD_NETWORK. */
 enum pod_network {
@@ -169,6 +174,9 @@ struct pods {
     struct mirrors *mirrors;
 };
 
+/* The beginnings of a plan; secret: its own, or NULL, which the plan then lasts no longer than. */
+struct pod_plan pods_plan(const struct pods *p, const struct tn_subject *s,
+                          const struct tn_json *secret);
 int pods_open(const struct tn_host *host, void **engine, struct tn_error *err);
 void pods_close(void *engine);
 int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -252,9 +260,6 @@ int pods_suspend(const struct pods *p, const struct tn_subject *s, int64_t deadl
 int pods_run_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                   struct tn_error *err);
 #define POD_POOL_HAND "/tmp/.tendon/hand"
-/* The path below /apis of that kind: GROUP/VERSION. */
-const char *pods_api_of(enum pod_as as);
-const char *pods_kind_of(enum pod_as as); /* "sandboxes" */
 
 /* --- pools (claim.c) -------------------------------------------------------------------------- */
 
@@ -330,12 +335,16 @@ bool pods_may(struct kube *kube, const char *group, const char *resource, const 
 int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,
               const struct tn_buf *manifest, struct tn_json **out, int cancel, int64_t deadline,
               struct tn_error *err);
-/* Deletes it, if it is the one of that uid: what it owns goes first.  Gone already is fine. */
-int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+/* Changes it (out may be NULL): a body that is a list is a JSON patch, an object is merged. */
+int pods_patch(const struct pods *p, const char *kind, const char *name, const char *body,
+               struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* Deletes it, if it is still this one: what it owns goes first.  Gone already is fine.  unchanged:
+ * if it is as it was looked at, too (TN_E_CONFLICT). */
+int pods_delete(const struct pods *p, const char *kind, const struct tn_json *object,
+                bool unchanged, int64_t deadline, struct tn_error *err);
+/* Deletes the one of that name, if it is that sandbox's, and waits until there is none. */
+int pods_remove(const struct pods *p, const char *kind, const char *name, const char *id,
                 int64_t deadline, struct tn_error *err);
-/* The same for a Secret, which must not have changed since it was looked at: TN_E_CONFLICT. */
-int pods_delete_unchanged(const struct pods *p, const struct tn_json *secret, int64_t deadline,
-                          struct tn_error *err);
 /* Waits until there is none of that name. */
 int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
                    struct tn_error *err);
@@ -343,23 +352,30 @@ int pods_await_end(const struct pods *p, const char *kind, const char *name, int
 char *pods_target(const struct pods *p, const char *kind, const char *after);
 /* Whether both labels are ours: its id, or NULL. */
 const char *pods_own_id(const struct pods *p, const struct tn_json *object);
+/* A member of its metadata, or NULL. */
+const struct tn_json *pods_meta(const struct tn_json *object, const char *member);
+const char *pods_own_name(const struct tn_json *object);
 const char *pods_uid(const struct tn_json *object);
 const char *pods_version(const struct tn_json *object);
 bool pods_is_going(const struct tn_json *object);
 /* What the subject says at its create alone: the Secret keeps it. */
 bool pods_is_anonymous(const struct tn_json *secret);
+/* The Secret of a sandbox that must be there: TN_E_NOT_FOUND. */
+int pods_must_have(const struct pods *p, const struct tn_subject *s, struct tn_json **secret,
+                   int64_t deadline, struct tn_error *err);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);
-/* Words of its last trouble, on the heap; or NULL. */
+/* Words of its last trouble, on the heap; or NULL: also when they do not come soon. */
 char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
 /* These words become part of err, if that is a time-out. */
 void pods_add_trouble(const struct pods *p, const char *id, struct tn_error *err);
 /* Whether a storage class is known for claims that name none; the answer is kept for a while. */
 int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
-/* The handler of a RuntimeClass, "" where the cluster has none of that name. */
-int pods_handler(struct pods *p, const char *class, char out[POD_HANDLER_SIZE], int64_t deadline,
-                 struct tn_error *err);
+/* The handler of a RuntimeClass, "" where the cluster has none of that name.  hurried: as that of a
+ * call. */
+int pods_handler(struct pods *p, const char *class, bool hurried, char out[POD_HANDLER_SIZE],
+                 int64_t deadline, struct tn_error *err);
 /* The same as it was told within the last minute, or earlier if the server does not answer; ""
  * also where this account may not ask.  False: nobody has told. */
 bool pods_known_handler(const struct pods *p, const char *class, char out[POD_HANDLER_SIZE],
@@ -369,6 +385,11 @@ int pods_ensure_policies(struct pods *p, enum pod_network network, int64_t deadl
                          struct tn_error *err);
 
 /* --- using (use.c) ---------------------------------------------------------------------------- */
+
+/* Executes in a container of its pod (e.container NULL: its own), of which e says no more than argv
+ * and input; the output goes to out, which it must fit. */
+int pods_run(const struct pods *p, const struct tn_subject *s, struct kube_exec e,
+             struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
 
 /* The hand, where no image has it, into a container that waits for it. */
 int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,

@@ -102,7 +102,6 @@ static int settle_claim(const struct pods *p, const struct tn_subject *s, char *
                         int64_t deadline, struct tn_error *err)
 {
     static const char *const argv[] = {"sync", NULL};
-    int64_t most = tn_deadline_in(SYNC_SECONDS);
     tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
     tn_autojson struct tn_json *object = NULL;
     int status;
@@ -114,7 +113,7 @@ static int settle_claim(const struct pods *p, const struct tn_subject *s, char *
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "its workspace is no claim (kubernetes.workspace_volume): there is nothing "
                        "to take a snapshot of");
-    pods_exec((void *)p, s, argv, &out, &status, most < deadline ? most : deadline, NULL);
+    pods_exec((void *)p, s, argv, &out, &status, tn_deadline_within(SYNC_SECONDS, deadline), NULL);
     return 0;
 }
 
@@ -127,40 +126,24 @@ int pods_snapshot(void *engine, const struct tn_subject *s, const char *name, in
                   struct tn_error *err)
 {
     const struct pods *p = engine;
-    tn_autofree char *after = after_of(name), *secret = pod_name(s->id, "-key");
-    tn_autofree char *claim = NULL;
+    tn_autofree char *after = after_of(name), *claim = NULL;
     tn_autojson struct tn_json *owner = NULL;
-    struct pod_plan plan = {
-        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
 
     if (must_have_class(p, deadline, err) < 0 || settle_claim(p, s, &claim, deadline, err) < 0 ||
-        pods_get(p, "secrets", secret, s->id, &owner, deadline, err) < 0)
+        pods_must_have(p, s, &owner, deadline, err) < 0)
         return failed(s, name, err);
-    plan.owner = pods_uid(owner);
+    const struct pod_plan plan = pods_plan(p, s, owner);
     return pods_make_snapshot(p, &plan, after, claim, deadline, err) < 0 ? failed(s, name, err) : 0;
-}
-
-/* Deletes an object of a sandbox, and waits until it is gone. */
-static int end(const struct pods *p, const struct tn_subject *s, const char *kind,
-               const char *after, int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *object = pod_name(s->id, after);
-    tn_autojson struct tn_json *there = NULL;
-
-    if (pods_get(p, kind, object, s->id, &there, deadline, err) < 0)
-        return -1;
-    return there && (pods_delete(p, kind, object, pods_uid(there), deadline, err) < 0 ||
-                     pods_await_end(p, kind, object, deadline, err) < 0)
-               ? -1
-               : 0;
 }
 
 int pods_forget(void *engine, const struct tn_subject *s, const char *name, int64_t deadline,
                 struct tn_error *err)
 {
-    tn_autofree char *after = after_of(name);
+    tn_autofree char *after = after_of(name), *object = pod_name(s->id, after);
 
-    return end(engine, s, "volumesnapshots", after, deadline, err) < 0 ? failed(s, name, err) : 0;
+    return pods_remove(engine, "volumesnapshots", object, s->id, deadline, err) < 0
+               ? failed(s, name, err)
+               : 0;
 }
 
 /* The object's name of a snapshot that is there. */
@@ -182,16 +165,16 @@ int pods_rollback(void *engine, const struct tn_subject *s, const char *name,
 {
     struct pods *p = engine;
     tn_autofree char *object = must_have(p, s, name, deadline, err), *pod = pods_name(s);
-    tn_autofree char *key = pod_name(s->id, "-key");
+    tn_autofree char *claim = pod_name(s->id, "-pvc");
     tn_autojson struct tn_json *secret = NULL, *there = NULL;
 
     *place = (struct tn_place){0};
-    return !object || pods_get(p, "secrets", key, s->id, &secret, deadline, err) < 0 ||
+    return !object || pods_must_have(p, s, &secret, deadline, err) < 0 ||
                    pods_get(p, "pods", pod, s->id, &there, deadline, err) < 0 ||
                    pod_check(p->host->config, s->spec, err) < 0 ||
                    pods_check_class(p, s->spec, deadline, err) < 0 ||
                    pods_end_pod(p, s, secret, there, deadline, err) < 0 ||
-                   end(p, s, "persistentvolumeclaims", "-pvc", deadline, err) < 0 ||
+                   pods_remove(p, "persistentvolumeclaims", claim, s->id, deadline, err) < 0 ||
                    pods_create_from(p, s, object, NULL, place, deadline, err) < 0
                ? failed(s, name, err)
                : 0;
@@ -213,6 +196,6 @@ int pods_fork(void *engine, const struct tn_subject *s, const char *name,
         return failed(s, name, err);
     /* The child has its files; their source is not kept for it. */
     if (!name)
-        end(p, child, "volumesnapshots", "-from", deadline, NULL);
+        pods_remove(p, "volumesnapshots", object, child->id, deadline, NULL);
     return 0;
 }

@@ -5,9 +5,13 @@
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
-#define LOOK_SECONDS 1.0   /* between two looks at whether a pod with a silent hand still lives */
-#define END_SECONDS 10.0   /* for the cluster to say that a container has ended */
-enum { DIRECT_LOOKS = 2 }; /* after which the address of a pod is believed to lead nowhere */
+#define LOOK_SECONDS 1.0 /* between two looks at whether a pod with a silent hand still lives */
+#define END_SECONDS 10.0 /* for the cluster to say that a container has ended */
+enum {
+    DIRECT_LOOKS = 2,  /* after which the address of a pod is believed to lead nowhere */
+    PATIENT_LOOKS = 4, /* after which the way to it is believed to take longer, by as much again */
+    LONGEST_LOOK = 5,
+};
 
 /* --- waiting for a pod ------------------------------------------------------------------------ */
 
@@ -110,7 +114,9 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
             if (!client)
                 return -1;
         }
-        int64_t look = tn_deadline_in(LOOK_SECONDS), soon = look < deadline ? look : deadline;
+        int longer = 1 + looks / PATIENT_LOOKS;
+        int64_t soon = tn_deadline_within(
+            LOOK_SECONDS * (longer < LONGEST_LOOK ? longer : LONGEST_LOOK), deadline);
         tn_autojson struct tn_json *pod = NULL;
         struct tn_error why = {0};
         if (tn_hand_client_wait(client, s->cancel > 0 ? s->cancel : -1, soon, &why) == 0)
@@ -123,8 +129,9 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
             result = tn_fail(err, TN_E_GONE, "cancelled");
         else if (tn_now() >= deadline)
             result = tn_fail(err, why.code, "%s", why.text);
-        else if (pods_get(p, "pods", name, s->id, &pod, deadline, err) < 0)
-            result = -1;
+        else if (pods_get(p, "pods", name, s->id, &pod, tn_deadline_within(LOOK_SECONDS, deadline),
+                          NULL) < 0)
+            continue; /* who does not tell of the pod says nothing of its hand */
         else if (!pod)
             result = tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
         else {
@@ -157,9 +164,8 @@ static int bring_hand(const struct pods *p, const struct tn_subject *s, struct w
     if (why.code == TN_E_UNSUPPORTED ||
         why.code == TN_E_DENIED) /* the container had no part in it */
         return tn_fail(err, why.code, "%s", why.text);
-    int64_t soon = tn_deadline_in(END_SECONDS);
-    if (pods_await_hand(p, s, w->pod, proxied, &w->cause, soon < deadline ? soon : deadline, err) ==
-        0)
+    if (pods_await_hand(p, s, w->pod, proxied, &w->cause, tn_deadline_within(END_SECONDS, deadline),
+                        err) == 0)
         return 0;
     return w->cause.status == TN_STATUS_RUNNING ? tn_fail(err, why.code, "%s", why.text) : -1;
 }
@@ -195,6 +201,35 @@ int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                        : "");
 }
 
+/* What an API server, or somebody's admission, has left out of the pod that was asked for: walls
+ * and a network that were wanted are never done without. */
+static int check_made(const struct pod_plan *plan, const struct tn_json *pod, struct tn_error *err)
+{
+    const struct tn_json *spec = tn_json_get(pod, "spec");
+    const struct tn_json *labels = pods_meta(pod, "labels");
+    const char *class = pod_class(plan->config, plan->subject->spec);
+    const char *given = tn_json_get_str(spec, "runtimeClassName", "");
+    const char *network = tn_json_get_str(labels, POD_NETWORK, "");
+
+    /* One that knows no such volumes leaves that out, and an empty one remains. */
+    if (pod_mounts_image(plan) &&
+        !tn_json_get(pod_find(tn_json_get(spec, "volumes"), "hand"), "image"))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "kubernetes.hand_volume: the cluster has no image volumes (feature gate "
+                       "ImageVolume): set it to copy");
+    if (class && strcmp(given, class) != 0)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation %s: the cluster has made its pod with the runtime class '%.60s' "
+                       "instead of %s: an admission webhook or policy changes it",
+                       tn_config_isolation(plan->config, plan->subject->spec), given, class);
+    if (strcmp(network, pod_networks[plan->network]) != 0)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network: the cluster has made its pod with the label " POD_NETWORK
+                       " '%.60s' instead of %s: an admission webhook or policy changes it",
+                       network, pod_networks[plan->network]);
+    return 0;
+}
+
 int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
                struct tn_error *err)
 {
@@ -221,13 +256,9 @@ int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, in
                              "privileged (%.200s)",
                              why.text)
                    : tn_fail(err, why.code, "%s", why.text);
-    /* An API server that knows no such volumes leaves that out, and an empty one remains. */
-    const struct tn_json *volumes = tn_json_get(tn_json_get(object, "spec"), "volumes");
-    if (object && pod_mounts_image(plan) && !tn_json_get(pod_find(volumes, "hand"), "image")) {
-        pods_delete(p, "pods", name, pods_uid(object), deadline, NULL);
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "kubernetes.hand_volume: the cluster has no image volumes (feature gate "
-                       "ImageVolume): set it to copy");
+    if (object && check_made(plan, object, err) < 0) {
+        pods_delete(p, "pods", object, false, deadline, NULL);
+        return -1;
     }
     if (ref)
         made.ref = ref;
@@ -288,7 +319,7 @@ int pods_check_class(struct pods *p, const struct tn_spec *spec, int64_t deadlin
 
     if (!name)
         return 0;
-    if (pods_handler(p, name, handler, deadline, &why) < 0)
+    if (pods_handler(p, name, false, handler, deadline, &why) < 0)
         return why.code == TN_E_DENIED
                    ? 0
                    : tn_fail(err, why.code, "isolation %s: %s", wanted, why.text);
@@ -313,14 +344,10 @@ int pods_create_from(struct pods *p, const struct tn_subject *s, const char *sna
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
-    struct pod_plan plan = {.config = p->host->config,
-                            .subject = s,
-                            .mark = p->mark,
-                            .namespace = p->namespace,
-                            .anonymous = s->anonymous,
-                            .snapshot = snapshot};
+    struct pod_plan plan = pods_plan(p, s, NULL);
     struct tn_error why = {0};
 
+    plan.snapshot = snapshot;
     if (s->warm && !pods_may(p->kube, "", "secrets", "", "patch", deadline, &why) && !why.code)
         return tn_fail(
             err, TN_E_DENIED,

@@ -16,18 +16,16 @@ enum { OUTPUT_MAX = 16 << 10 };
 
 /* --- programs --------------------------------------------------------------------------------- */
 
-static int run(const struct pods *p, const char *pod, const char *const *argv, const void *input,
-               size_t n, struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err)
+int pods_run(const struct pods *p, const struct tn_subject *s, struct kube_exec e,
+             struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err)
 {
-    const struct kube_exec e = {.namespace = p->namespace,
-                                .pod = pod,
-                                .container = POD_CONTAINER,
-                                .argv = argv,
-                                .input = input,
-                                .input_len = n,
-                                .out = tn_buf_sink,
-                                .ctx = out};
+    tn_autofree char *name = pods_name(s);
 
+    e.namespace = p->namespace;
+    e.pod = name;
+    e.container = e.container ? e.container : POD_CONTAINER;
+    e.out = tn_buf_sink;
+    e.ctx = out;
     int r = kube_exec(p->kube, &e, status, deadline, err);
     return tn_output_fits(out, err) < 0 ? -1 : r;
 }
@@ -45,10 +43,9 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 {
     const struct pods *p = engine;
     tn_autojson struct tn_json *pod = NULL;
-    tn_autofree char *name = pods_name(s);
 
     if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
-        run(p, name, argv, NULL, 0, out, status, deadline, err) < 0)
+        pods_run(p, s, (struct kube_exec){.argv = argv}, out, status, deadline, err) < 0)
         return tn_error_context(err, "kubernetes: sandbox %s: exec", s->id);
     return 0;
 }
@@ -62,16 +59,18 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
     "head -c \"$2\" >\"$t\"; [ \"$(wc -c <\"$t\")\" -eq \"$2\" ] || { rm -f \"$t\"; exit 98; }; " \
     "chmod \"$3\" \"$t\"; mv -f \"$t\" \"$1\""
 
-static int put_file(const struct pods *p, const char *pod, const char *path, const void *bytes,
-                    size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
+static int put_file(const struct pods *p, const struct tn_subject *s, const char *path,
+                    const void *bytes, size_t n, mode_t mode, int64_t deadline,
+                    struct tn_error *err)
 {
     tn_autobuf struct tn_buf words = TN_BUF_INIT(OUTPUT_MAX);
     tn_autofree char *size = tn_asprintf("%zu", n);
     tn_autofree char *digits = tn_asprintf("%o", (unsigned)mode & 07777);
     const char *const argv[] = {"sh", "-c", WRITES, "sh", path, size, digits, NULL};
+    const struct kube_exec e = {.argv = argv, .input = bytes, .input_len = n};
     int status = 0;
 
-    if (run(p, pod, argv, bytes, n, &words, &status, deadline, err) < 0)
+    if (pods_run(p, s, e, &words, &status, deadline, err) < 0)
         return tn_error_context(err, "put %s", path);
     return status ? said(&words, status, err) : 0;
 }
@@ -81,12 +80,11 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
 {
     const struct pods *p = engine;
     tn_autojson struct tn_json *pod = NULL;
-    tn_autofree char *name = pods_name(s);
 
     if (*path != '/')
         return tn_fail(err, TN_E_INVALID, "put %s: expected the absolute path of a file", path);
     if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
-        put_file(p, name, path, bytes, n, mode, deadline, err) < 0)
+        put_file(p, s, path, bytes, n, mode, deadline, err) < 0)
         return tn_error_context(err, "kubernetes: sandbox %s", s->id);
     return 0;
 }
@@ -96,6 +94,7 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
 static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
                             "[ \"$m\" = \"$4\" ] || { echo \"$m\"; exit 99; }; " WRITES;
 enum { OTHER_MACHINE = 99, HAND_TRIES = 8 };
+#define HAND_SECONDS 10.0 /* for the first try, twice as long for each that follows */
 
 /* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
 static int put_hand(const struct pods *p, const struct tn_subject *s, const char *path,
@@ -103,7 +102,6 @@ static int put_hand(const struct pods *p, const struct tn_subject *s, const char
                     struct tn_error *err)
 {
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    tn_autofree char *pod = pods_name(s);
     struct pod_note note;
     struct stat st;
     int status = 0;
@@ -117,14 +115,18 @@ static int put_hand(const struct pods *p, const struct tn_subject *s, const char
     pods_read_note(s, &note);
     const char *const argv[] = {"sh", "-c",  takes,   "sh", *note.pod ? POD_POOL_HAND : POD_HAND,
                                 size, "755", machine, NULL};
+    const struct kube_exec e = {.argv = argv, .input = bytes, .input_len = (size_t)st.st_size};
     struct tn_error why = {0};
     int ms = 0, r = -1;
-    /* Doing it twice is doing it once: a connection that was cut is no reason to give up. */
-    for (int i = 0; i < HAND_TRIES && r < 0 && (i == 0 || why.code == TN_E_PEER); i++) {
-        if (i > 0 && tn_back_off(&ms, 0, s->cancel, deadline, &why) < 0)
+    /* Doing it twice is doing it once: a connection that was cut, or that hangs, is no reason to
+     * give up. */
+    for (int i = 0; i < HAND_TRIES && r < 0; i++) {
+        if (i > 0 && ((why.code != TN_E_PEER && why.code != TN_E_TIMEOUT) ||
+                      tn_back_off(&ms, 0, s->cancel, deadline, &why) < 0))
             break;
         tn_buf_reset(other);
-        r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, &why);
+        r = pods_run(p, s, e, other, &status, tn_deadline_within(HAND_SECONDS * (1 << i), deadline),
+                     &why);
     }
     munmap(bytes, (size_t)st.st_size);
     if (r < 0)
@@ -261,12 +263,12 @@ static int plan_way(const struct pods *p, const struct tn_subject *s, int port, 
     tn_autofree char *after =
         editor ? tn_strdup("-ingress-code") : tn_asprintf("-ingress-%d", port);
 
-    *out = (struct way){
-        .plan = {.config = c, .subject = s, .mark = p->mark, .namespace = p->namespace},
-        .port = port,
-        .people = tn_config_origin(c, "kubernetes.ingress_domain") != TN_FROM_DEFAULT,
-        .service = pod_name(s->id, editor ? "-svc-code" : "-svc"),
-        .ingress = pod_name(s->id, after)};
+    *out =
+        (struct way){.plan = pods_plan(p, s, NULL),
+                     .port = port,
+                     .people = tn_config_origin(c, "kubernetes.ingress_domain") != TN_FROM_DEFAULT,
+                     .service = pod_name(s->id, editor ? "-svc-code" : "-svc"),
+                     .ingress = pod_name(s->id, after)};
     return pod_has_port(s->spec, port)
                ? 0
                : tn_fail(
@@ -306,17 +308,13 @@ char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_err
 {
     const struct pods *p = engine;
     int64_t deadline = tn_deadline_in(CALL_SECONDS);
-    tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
     TN_CLEANUP(way_done) struct way w = {0};
 
-    if (plan_way(p, s, port, &w, err) < 0 ||
-        pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
+    if (plan_way(p, s, port, &w, err) < 0 || pods_must_have(p, s, &secret, deadline, err) < 0)
         return NULL;
     w.plan.owner = pods_uid(secret);
-    if (!secret)
-        tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
-    return secret && make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
+    return make_way(p, &w, deadline, err) == 0 ? end_of(&w) : NULL;
 }
 
 /* Who may not look has made none. */
@@ -368,15 +366,14 @@ static int64_t next_number(const char **at)
     return number;
 }
 
-static int ask_group(const struct pods *p, const char *pod, struct tn_usage *out, int64_t deadline,
-                     struct tn_error *err)
+static int ask_group(const struct pods *p, const struct tn_subject *s, struct tn_usage *out,
+                     int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(OUTPUT_MAX);
     const char *const argv[] = {"sh", "-c", counts, NULL};
-
     int status = 0;
 
-    if (run(p, pod, argv, NULL, 0, &text, &status, deadline, err) < 0)
+    if (pods_run(p, s, (struct kube_exec){.argv = argv}, &text, &status, deadline, err) < 0)
         return -1;
     const char *at = tn_buf_str(&text);
     bool second = strstr(at, "usage_usec");
@@ -421,7 +418,7 @@ int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out, s
     if (pods_must_run(p, s, &pod, deadline, err) < 0)
         return -1;
     /* The group knows more; without a shell inside there are the metrics, if at all. */
-    if ((ask_group(p, name, out, soon, &group) == 0 && out->memory >= 0) ||
+    if ((ask_group(p, s, out, soon, &group) == 0 && out->memory >= 0) ||
         ask_metrics(p, name, out, deadline, &metrics) == 0)
         return 0;
     return tn_fail(

@@ -83,6 +83,9 @@ static const struct {
      "image no/such:1: InvalidImageName: x"},
     {WAITS("CreateContainerConfigError", "secret gone"), TN_STATUS_ERROR, TN_E_INVALID, 0, false,
      "container of no/such:1: CreateContainerConfigError: secret gone"},
+    {WAITS("CreateContainerConfigError", "failed to sync secret cache: timed out waiting for the "
+                                         "condition"),
+     TN_STATUS_STARTING, 0, 0, false, NULL},
     {"{\"status\":{\"phase\":\"Pending\",\"initContainerStatuses\":[{\"name\":\"hand\",\"image\":"
      "\"h:1\",\"state\":{\"waiting\":{\"reason\":\"ErrImagePull\",\"message\":\"m\"}}}]}}",
      TN_STATUS_ERROR, TN_E_NOT_FOUND, 0, false,
