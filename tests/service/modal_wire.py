@@ -72,6 +72,9 @@ def frame(message, flag=0):
     return bytes([flag]) + struct.pack(">I", len(data)) + data
 
 
+DEBIAN = [(2, [(6, "FROM debian:12")])]  # an image
+
+
 class Answer:
     def __init__(self, head, trailers, body):
         self.head, self.trailers, self.body = head, trailers, body
@@ -143,3 +146,12 @@ class Wire:
 
     def router(self, method, token, *messages, **more):
         return self.call(method, *messages, token=token, service=ROUTER, **more)
+
+
+def wire(service, tenant, *flags):
+    return Wire(service, service.tenant(tenant, *flags).key)
+
+
+def create(client, image, *more, tags=()):
+    made = client.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (7, 600), *more]), *tags]).one
+    return text(made, 1), text(made, 3), text(unpack(made[5][0]), 1)
