@@ -96,5 +96,5 @@ def test_the_network_of_one_that_runs(alice, bob):
     made = create(alice, allow_internet_access=False)
     path = f"/sandboxes/{made['sandboxID']}/network"
     alice.put(path, {"allow_internet_access": False}).ok(204)
-    assert "denyOut" in alice.put(path, {}).ok(409).json["message"]
+    assert "made with lists" in alice.put(path, {}).ok(409).json["message"]
     kill(alice, made)

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from modal_wire import DEBIAN, EXHAUSTED, INVALID, NOT_FOUND, Wire, create, text, unpack, wire
+from modal_wire import DEBIAN, EXHAUSTED, INVALID, NOT_FOUND, PRECONDITION, Wire, create, text, unpack, wire
 from services import Service, eventually
 
 ECHO = """import socketserver as s
