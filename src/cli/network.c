@@ -8,10 +8,13 @@
 
 struct network_options {
     char *sandbox;
+    int network;
     struct tn_str_list allow, deny;
 };
 
 static const struct tn_field rows[] = {
+    TN_WORD("network", struct network_options, network, tn_networks, .fallback = "default",
+            .flag = "--network", .value = "NETWORK", .help = "open or allow, from now on"),
     TN_STRINGS("allow", struct network_options, allow, .flag = "--allow", .value = "RULE",
                .help = "one more rule, which counts at once; may be repeated"),
     TN_STRINGS("deny", struct network_options, deny, .flag = "--deny", .value = "RULE",
@@ -61,8 +64,10 @@ static void print_page(struct cli *cli, const struct tn_sandbox *sb, const struc
     progress_end();
     printf("network: %s%s\n", tn_json_get_str(page, "network", ""), gated ? ", gated" : "");
     for (size_t i = 0; i < tn_json_count(rules); i++) {
-        printf("allow: ");
-        print_clean(tn_json_str(tn_json_at(rules, i), NULL));
+        const char *text = tn_json_str(tn_json_at(rules, i), NULL);
+        bool denies = text && *text == '!';
+        fputs(denies ? "deny: " : "allow: ", stdout);
+        print_clean(text + denies);
         putchar('\n');
     }
     if (tn_json_count(refusals))
@@ -74,7 +79,8 @@ static void print_page(struct cli *cli, const struct tn_sandbox *sb, const struc
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct network_options *o = given;
-    const struct tn_rules_change change = {.allow = o->allow, .deny = o->deny};
+    const struct tn_rules_change change = {
+        .network = o->network, .allow = o->allow, .deny = o->deny};
     tn_autosandbox struct tn_sandbox *sb = cli_sandbox(cli, o->sandbox, err);
     tn_autobuf struct tn_buf text = TN_BUF_INIT(16 << 20);
     tn_autojson struct tn_json *page = NULL;
@@ -83,7 +89,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (!sb)
         return -1;
-    if ((o->allow.count || o->deny.count) &&
+    if ((o->network != TN_NETWORK_DEFAULT || o->allow.count || o->deny.count) &&
         tn_sandbox_change_rules(sb, &change, deadline, err) < 0)
         return -1;
     tn_sandbox_note_refusals(sb, NULL, deadline);
@@ -103,7 +109,7 @@ const struct verb verb_network = {
     .group = VERB_LOOK,
     .summary = "show what the network of a sandbox refused, and change its rules",
     .details = "New rules count at once, connections that are there stay, and the next start has\n"
-               "them too. What was refused lately is shown with how often, when last and why.",
+               "them too. A rule !NET denies these addresses, --deny RULE takes a rule away. What was refused lately is shown with how often, when last and why.",
     .options = &options_table,
     .options_size = sizeof(struct network_options),
     .doing = "asking about the network",

@@ -43,6 +43,8 @@ static const char *nearness(const struct gate *g, const struct tn_address *a, bo
         return kinds[kind];
     if (tn_rules_are_near(&g->rules, a))
         return "an address of the cluster";
+    if (tn_rules_deny(&g->rules, a))
+        return "a rule denies it";
     return here ? kinds[TN_ADDRESS_LOOPBACK] : NULL;
 }
 

@@ -70,22 +70,25 @@ static int write_settings(const struct tn_gate_keeper *k, const char *rules, str
     return tn_fs_write(fd, text.data, text.len, err) < 0 ? -1 : TN_TAKE_FD(fd);
 }
 
-static int check_rules(const struct tn_gate_keeper *k, const char *text, struct tn_error *err)
+/* Which of tn_gate_modes they are; NULL: they cannot be its rules. */
+static const char *read_mode(const struct tn_gate_keeper *k, const char *text, struct tn_error *err)
 {
     tn_autorules struct tn_rules rules = {0};
 
     if (tn_rules_parse(text, strlen(text), &rules, err) < 0)
-        return -1;
-    if (k->vault < 0 && tn_rules_look_inside(&rules))
-        return tn_fail(err, TN_E_CONFLICT,
-                       "a rule for https with a method or a path: the sandbox was made without an "
-                       "authority, which takes such a rule or a secret when it starts");
-    return 0;
+        return NULL;
+    if (k->vault >= 0 || !tn_rules_look_inside(&rules))
+        return tn_gate_modes[rules.mode];
+    tn_fail(err, TN_E_CONFLICT,
+            "a rule for https with a method or a path: the sandbox was made without an authority, "
+            "which takes such a rule or a secret when it starts");
+    return NULL;
 }
 
 int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
-    if (check_rules(k, rules, err) < 0)
+    k->network = read_mode(k, rules, err);
+    if (!k->network)
         return -1;
     k->rules = tn_strdup(rules);
     k->settings = write_settings(k, rules, err);
@@ -114,8 +117,11 @@ static int give_settings(struct tn_gate_keeper *k, const char *rules, struct tn_
 
 int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
-    if (check_rules(k, rules, err) < 0 || give_settings(k, rules, err) < 0)
+    const char *network = read_mode(k, rules, err);
+
+    if (!network || give_settings(k, rules, err) < 0)
         return -1;
+    k->network = network;
     free(k->rules);
     k->rules = tn_strdup(rules);
     return 0;

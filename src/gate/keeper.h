@@ -39,7 +39,7 @@ struct tn_gate_groups {
 
 struct tn_gate_keeper {
     const char *program; /* tendon-gate; borrowed */
-    const char *network; /* what it is called, "open" or "allow"; borrowed */
+    const char *network; /* as it is called: which of tn_gate_modes the rules are; borrowed */
     int log;             /* where the gate complains; -1: nowhere */
     /* What makes the gate count to the sandbox; NULL: it counts to whoever keeps it. */
     const struct tn_gate_groups *groups;

@@ -75,16 +75,14 @@ static int raise_wall(char **then, struct tn_error *err)
 
 /* --- the keeper ------------------------------------------------------------------------------ */
 
-static int begin(struct tn_gate_keeper *k, char network[16], struct tn_error *err)
+static int begin(struct tn_gate_keeper *k, struct tn_error *err)
 {
     tn_autobuf struct tn_buf rules = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
     bool kept = access(KEPT, F_OK) == 0;
 
     if (tn_fs_read(TN_FS_ANYWHERE, kept ? KEPT : TN_POD_PAPERS "/" TN_POD_RULES, &rules, err) < 0)
         return -1;
-    snprintf(network, 16, "%.*s", (int)strcspn(tn_buf_str(&rules), "\n"), tn_buf_str(&rules));
     k->program = TN_POD_GATE;
-    k->network = network;
     k->log = STDERR_FILENO;
     k->vault = open(TN_POD_PAPERS "/" TN_POD_VAULT, O_RDONLY | O_CLOEXEC);
     return tn_gate_keeper_begin(k, tn_buf_str(&rules), err) < 0 ? -1 : tn_wall_open(&k->wall, err);
@@ -132,14 +130,13 @@ static int keep(double ask_seconds, struct tn_error *err)
     struct tn_gate_keeper k = TN_GATE_KEEPER_INIT;
     uint64_t told = 0;
     int64_t tell_at = TN_NEVER, quiet = 0;
-    char network[16];
     sigset_t end;
 
     sigemptyset(&end);
     sigaddset(&end, SIGTERM);
     sigprocmask(SIG_BLOCK, &end, NULL);
     k.ask_seconds = ask_seconds;
-    if (begin(&k, network, err) < 0)
+    if (begin(&k, err) < 0)
         return -1;
     tn_autofd int state = open(TN_POD_STATE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct pollfd p[COUNT] = {

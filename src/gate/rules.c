@@ -173,8 +173,18 @@ static int check_rule(const struct tn_rule *rule, const char *text, struct tn_er
     return 0;
 }
 
+static int read_denial(const char *text, struct tn_rule *rule, struct tn_error *err)
+{
+    const char *after = read_net(text + 1, rule);
+
+    rule->denies = true;
+    return after && !*after ? 0 : wrong(err, text, "an address or a net, ADDRESS/BITS, after the !");
+}
+
 static int read_rule(const char *text, struct tn_rule *rule, struct tn_error *err)
 {
+    if (*text == '!')
+        return read_denial(text, rule, err);
     const char *at = read_scheme(read_methods(text, rule), rule);
     const char *after = read_net(at, rule);
 
@@ -327,8 +337,24 @@ static bool has_address(const struct tn_rule *rule, const struct tn_address *a, 
     bool whole = rule->bits == (a->family == AF_INET ? 32 : 128);
     bool near = rule->bits >= NET_BITS && tn_address_kind(&rule->net) == kind;
 
-    return !rule->name && tn_address_in(a, &rule->net, rule->bits) && (whole || !here) &&
-           (kind == TN_ADDRESS_PUBLIC || near);
+    return !rule->name && tn_address_in(a, &rule->net, rule->bits) &&
+           (rule->denies || ((whole || !here) && (kind == TN_ADDRESS_PUBLIC || near)));
+}
+
+/* Whether rules about that address allow it; port 0: some port of it. */
+static bool allow_address(const struct tn_rules *r, const struct tn_wish *w)
+{
+    int allowed = -1, denied = -1;
+
+    for (size_t i = 0; i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        int *bits = rule->denies ? &denied : &allowed;
+        bool same = rule->denies || !w->port ||
+                    ((rule->scheme == TN_RULE_UDP) == w->udp && has_port(rule, w->port));
+        if (same && rule->bits > *bits && has_address(rule, w->address, w->here))
+            *bits = rule->bits;
+    }
+    return allowed >= 0 && allowed >= denied && !tn_rules_are_near(r, w->address);
 }
 
 bool tn_rule_is_too_wide(const struct tn_rule *rule)
@@ -345,23 +371,22 @@ bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a)
     return false;
 }
 
+bool tn_rules_deny(const struct tn_rules *r, const struct tn_address *a)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->items[i].denies && has_address(&r->items[i], a, false))
+            return true;
+    return false;
+}
+
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w)
 {
-    for (size_t i = 0; i < r->count; i++) {
-        const struct tn_rule *rule = &r->items[i];
-        bool udp = rule->scheme == TN_RULE_UDP;
-        if (udp == w->udp && has_address(rule, w->address, w->here) && has_port(rule, w->port))
-            return !tn_rules_are_near(r, w->address);
-    }
-    return false;
+    return w->port && allow_address(r, w);
 }
 
 bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (has_address(&r->items[i], a, here))
-            return !tn_rules_are_near(r, a);
-    return false;
+    return allow_address(r, &(struct tn_wish){.address = a, .here = here});
 }
 
 bool tn_rules_know_name(const struct tn_rules *r, const char *name)
@@ -375,7 +400,7 @@ bool tn_rules_know_name(const struct tn_rules *r, const char *name)
 bool tn_rules_have_port(const struct tn_rules *r, uint16_t port)
 {
     for (size_t i = 0; i < r->count; i++)
-        if (has_port(&r->items[i], port))
+        if (!r->items[i].denies && has_port(&r->items[i], port))
             return true;
     return false;
 }
@@ -551,12 +576,43 @@ static bool is_public_net(const struct tn_rule *rule)
            (rule->bits < NET_BITS || tn_address_kind(&rule->net) == TN_ADDRESS_PUBLIC);
 }
 
+/* Whether what is denied of a net, or an address, goes before a rule with a net of so many bits. */
+static bool deny_some(const struct tn_rules *r, const struct tn_rule *net, int bits)
+{
+    for (size_t i = 0; !net->name && i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        if (rule->denies && rule->bits > bits &&
+            (tn_address_in(&net->net, &rule->net, rule->bits) ||
+             tn_address_in(&rule->net, &net->net, net->bits)))
+            return true;
+    }
+    return false;
+}
+
 bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
 {
-    if (wide->mode == TN_GATE_OPEN && (rule->name || is_public_net(rule)))
+    if (rule->denies)
+        return true;
+    if (wide->mode == TN_GATE_OPEN && (rule->name || is_public_net(rule)) &&
+        !deny_some(wide, rule, -1))
         return true;
     for (size_t i = 0; i < wide->count; i++)
-        if (covers(&wide->items[i], rule))
+        if (!wide->items[i].denies && covers(&wide->items[i], rule) &&
+            !deny_some(wide, rule, wide->items[i].bits))
             return true;
     return false;
+}
+
+const struct tn_rule *tn_rules_denial_without(const struct tn_rules *these,
+                                              const struct tn_rules *others)
+{
+    for (size_t i = 0; i < these->count; i++) {
+        const struct tn_rule *rule = &these->items[i];
+        bool too = !rule->denies;
+        for (size_t k = 0; !too && k < others->count; k++)
+            too = others->items[k].denies && covers_host(&others->items[k], rule);
+        if (!too)
+            return rule;
+    }
+    return NULL;
 }

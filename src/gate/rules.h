@@ -9,6 +9,8 @@
  *     GET,HEAD https://x.example/a*  only these requests; * at the end.  What is inside TLS is seen
  *                                  by a gate that ends it: the sandbox must have an authority
  *     10.1.2.0/24:5432  [fd00::1]:80  addresses: also private ones, which no name reaches without
+ *     !8.8.8.0/24                  denies these addresses, whatever the port and whatever name has
+ *                                  them, but for rules about some of them
  *     @packages                    a list that ships (tn_rule_lists)
  * Schemes are http, https, tcp and udp.  Names are compared without case. */
 #ifndef TN_GATE_RULES_H
@@ -30,7 +32,8 @@ enum { TN_NAME_MAX = 253, TN_RULES_MAX = 4096, TN_RULE_LENGTH = 1024, TN_RULE_FO
 
 struct tn_rule {
     enum tn_rule_scheme scheme;
-    char *name; /* lower case, without "*."; NULL: by address */
+    bool denies; /* a net, of all ports */
+    char *name;  /* lower case, without "*."; NULL: by address */
     bool below; /* names below that one */
     struct tn_address net;
     int bits;
@@ -43,7 +46,7 @@ struct tn_rules {
     enum tn_gate_mode mode;
     struct tn_rule *items;
     size_t count;
-    struct tn_rule *near; /* nets that are out of reach, whatever a rule says */
+    struct tn_rule *near; /* nets that are out of reach, whatever a rule says; of an operator */
     size_t near_count;
 };
 
@@ -67,7 +70,7 @@ bool tn_rule_for(const char *host, unsigned port, char out[TN_RULE_FOR]);
 bool tn_net_parse(const char *text, struct tn_rule *out);
 /* The text form of all: the mode and then the rules, a line each; one of TN_RULES_NEAR and a net
  * says that this is near. */
-#define TN_RULES_NEAR '!'
+#define TN_RULES_NEAR '~'
 int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err);
 
 /* Makes it lower case and takes a dot off its end; false when it is no name of a host. */
@@ -75,6 +78,9 @@ bool tn_name_normalise(const char *name, size_t size, char out[TN_NAME_MAX + 1])
 
 /* Whether all that the rule lets through passes by these anyway. */
 bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule);
+/* The first of those that these deny, which the others do not; NULL: they deny all of it. */
+const struct tn_rule *tn_rules_denial_without(const struct tn_rules *these,
+                                              const struct tn_rules *others);
 
 /* What is asked for: a connection, once its protocol is known, or before. */
 struct tn_wish {
@@ -86,8 +92,10 @@ struct tn_wish {
 
 /* A rule by address.  One that covers half of the world is not about what is private in it: for
  * that the net itself must be of that kind, and for this machine the rule must name the very
- * address. */
+ * address.  Of those that allow and those that deny, the one with the smallest net counts. */
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
+/* Whether it is in a net that a rule denies. */
+bool tn_rules_deny(const struct tn_rules *r, const struct tn_address *a);
 /* Whether it is in a net that is near. */
 bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a);
 /* Whether it is a net so wide that it is not about all that is in it. */

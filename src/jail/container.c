@@ -33,7 +33,6 @@
 enum {
     AUTHORITY_MAX = 16 << 10,
     LOCK_MS = 20,
-    NETWORK_NAME = 16,
 };
 #define LOCK_SECONDS 15.0
 #define GATE_SECONDS 3.0
@@ -45,7 +44,6 @@ struct container {
     struct tn_proc process; /* its first one */
     int directory, lock, pidfd, listener;
     int groups[TN_CGROUP_KINDS];
-    char network[NETWORK_NAME];
     struct tn_gate_keeper gate;
 };
 
@@ -274,10 +272,7 @@ static int begin_gate(struct container *c, const char *program, struct tn_error 
 
     if (read_rules(c, &rules, err) < 0 || find_groups(c, err) < 0)
         return -1;
-    snprintf(c->network, sizeof c->network, "%.*s", (int)strcspn(tn_buf_str(&rules), "\n"),
-             tn_buf_str(&rules));
     c->gate.program = program;
-    c->gate.network = c->network;
     c->gate.groups = &groups;
     c->gate.ctx = c;
     c->gate.log = openat(c->directory, "gate.log",

@@ -179,8 +179,15 @@ static const char box_sleeps[] = "ALTER TABLE box ADD COLUMN asleep INTEGER NOT 
 /* box.h: since when it is stopped */
 static const char box_stops[] = "ALTER TABLE box ADD COLUMN stopped REAL NOT NULL DEFAULT 0;";
 
+/* box-network.c: what an administrator denies to a sandbox it denies to its forks */
+static const char granted_denials[] =
+    "CREATE TRIGGER box_grant_born AFTER INSERT ON box WHEN NEW.parent IS NOT NULL BEGIN"
+    "  INSERT OR IGNORE INTO box_grant SELECT NEW.id, rule FROM box_grant"
+    "   WHERE box = NEW.parent AND rule LIKE '!%';"
+    " END;";
+
 const char *const tn_db_migrations[] = {
     sandboxes,    service,      audit_notes, leases,        leases_of_older,
     key_limits,   key_security, key_walls,   granted_rules, key_network,
     box_timeouts, recipes,      blobs,       blob_orders,   recipe_sources,
-    tcp_ports,    box_sleeps,   box_stops,   NULL};
+    tcp_ports,    box_sleeps,   box_stops,   granted_denials, NULL};

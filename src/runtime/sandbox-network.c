@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "gate/rules.h"
+#include "runtime/gated.h"
 #include "runtime/runtime.h"
 #include "runtime/sandbox-journal.h"
 
@@ -193,6 +194,8 @@ int tn_sandbox_note_refusals(struct tn_sandbox *sb, struct tn_buf *out, int64_t 
 /* --- other rules ------------------------------------------------------------------------------ */
 
 static const struct tn_field change_rows[] = {
+    TN_WORD("network", struct tn_rules_change, network, tn_networks, .fallback = "default",
+            .help = "open or allow, from now on"),
     TN_STRINGS("allow", struct tn_rules_change, allow, .help = "rules that are added"),
     TN_STRINGS("deny", struct tn_rules_change, deny, .help = "rules that are taken away"),
 };
@@ -234,23 +237,13 @@ static int check(const struct tn_sandbox *sb, const struct tn_spec *spec, struct
     return sb->backend->check ? sb->backend->check(&sb->rt->host, spec, err) : 0;
 }
 
-/* The gate that runs was begun as the spec says: a setting that has changed since counts with the
- * next start alone. */
-static bool runs_as(const struct tn_json *told, const char *network)
-{
-    return strcmp(tn_json_get_str(told, "network", ""), network) == 0;
-}
-
 /* First what a restart reads, then the gate; what the gate does not take is not kept either. */
-static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, const char *network,
-                 int64_t deadline, struct tn_error *err)
+static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, int64_t deadline,
+                 struct tn_error *err)
 {
     tn_autojson struct tn_json *told = ask_gate(sb, deadline);
     struct tn_subject subject = tn_sandbox_subject(sb);
 
-    if (told && !runs_as(told, network))
-        return tn_fail(err, TN_E_CONFLICT, "it was started with the network %.20s: stop it first",
-                       tn_json_get_str(told, "network", ""));
     subject.spec = spec;
     if (tn_sandbox_keep_spec(sb, spec, err))
         return -1;
@@ -259,6 +252,24 @@ static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, const char *
         return -1;
     }
     return tn_sandbox_reload(sb, err);
+}
+
+/* Which kind it has, where that changes: its gate stays, and so must what its backend makes of it. */
+static int change_kind(const struct tn_sandbox *sb, int network, struct tn_spec *wanted,
+                       struct tn_error *err)
+{
+    const struct tn_str_list *allow = NULL;
+
+    if (network == TN_NETWORK_DEFAULT)
+        return 0;
+    if (!tn_gated(network))
+        return tn_fail(err, TN_E_INVALID, "network: expected open or allow, found %s",
+                       tn_networks[network]);
+    wanted->network = network;
+    return sb->backend->network(&sb->rt->host, wanted, sb->record.ref, &allow) == network && allow
+               ? 0
+               : tn_fail(err, TN_E_CONFLICT, "network %s: it takes at least one rule here",
+                         tn_networks[network]);
 }
 
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
@@ -275,9 +286,10 @@ int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change 
         return no_gate(sb, network, err);
     wanted = sb->spec; /* borrows everything */
     wanted.allow = (struct tn_str_list){0};
-    int failed = change_list(old, change, &wanted.allow, err) || check(sb, &wanted, err) ||
+    int failed = change_list(old, change, &wanted.allow, err) ||
+                 change_kind(sb, change->network, &wanted, err) || check(sb, &wanted, err) ||
                  (change->check && change->check(change->ctx, &wanted, err)) ||
-                 apply(sb, &wanted, network, deadline, err);
+                 apply(sb, &wanted, deadline, err);
     free(wanted.allow.items);
     return failed ? -1 : 0;
 }

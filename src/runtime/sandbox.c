@@ -587,7 +587,7 @@ int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct t
 
 /* --- states -------------------------------------------------------------------------------- */
 
-/* The rules of its network and its variables are all that changes in the spec of a sandbox that
+/* Its network with the rules and its variables are all that changes in the spec of a sandbox that
  * exists. */
 static void take_changes(struct tn_sandbox *sb, const char *text)
 {
@@ -595,6 +595,7 @@ static void take_changes(struct tn_sandbox *sb, const char *text)
 
     if (read_spec(text, &now, NULL) == 0) {
         const struct tn_spec old = sb->spec;
+        sb->spec.network = now.network;
         sb->spec.allow = now.allow;
         sb->spec.env = now.env;
         now.allow = old.allow;

@@ -40,6 +40,8 @@ static int audit(struct tn_http_exchange *x, struct tn_service *s, const struct 
     tn_autobuf struct tn_buf detail = TN_BUF_INIT(64 << 10);
     struct tn_error err = {0};
 
+    if (c->network != TN_NETWORK_DEFAULT)
+        tn_buf_printf(&detail, "network %s", tn_networks[c->network]);
     put_rules(&detail, "allow", &c->allow);
     put_rules(&detail, "deny", &c->deny);
     const struct audit_entry entry = {.who = caller_of(x),
@@ -79,6 +81,6 @@ static void patch_network(struct tn_http_exchange *x, void *ctx)
 
 const struct tn_route routes_native_network[] = {
     {"GET", "/v1/sandboxes/{id}/network", get_network, "its network, and what that refused", 0},
-    {"PATCH", "/v1/sandboxes/{id}/network", patch_network, "adds and takes away rules", 0},
+    {"PATCH", "/v1/sandboxes/{id}/network", patch_network, "changes it, or adds and takes away rules", 0},
     {0},
 };

@@ -406,12 +406,16 @@ static int network_of(const struct tn_service *s, const struct tn_spec *spec,
     const struct tn_host *host = tn_runtime_host(s->rt);
     const struct tn_backend *backend =
         runtime ? tn_backend_find(host->config, runtime, NULL) : NULL;
-    const struct tn_str_list *none = NULL;
+    const struct tn_str_list *none = NULL, **found = rules ? rules : &none;
     struct tn_spec asked = *like; /* borrows everything */
 
     asked.network = said;
-    if (backend && backend->network)
-        return backend->network(host, &asked, NULL, rules ? rules : &none);
+    if (backend && backend->network) {
+        int network = backend->network(host, &asked, NULL, found);
+        if (*found == &asked.allow)
+            *found = &like->allow;
+        return network;
+    }
     return said == TN_NETWORK_DEFAULT ? TN_NETWORK_BRIDGE : said;
 }
 
@@ -426,6 +430,7 @@ static int check_rules(const struct tn_service *s, int network, const struct tn_
         .mode = network == TN_NETWORK_ALLOW || network == TN_NETWORK_NONE ? TN_GATE_ALLOW
                                                                           : TN_GATE_OPEN};
     tn_autorules struct tn_rules wanted = {0};
+    char text[TN_ADDRESS_TEXT];
 
     for (size_t i = 0; i < allowed->count; i++)
         if (tn_rules_add(&wide, allowed->items[i], err) < 0)
@@ -440,7 +445,13 @@ static int check_rules(const struct tn_service *s, int network, const struct tn_
                                "admin, or a template that says so",
                                spec->allow.items[i]);
     }
-    return 0;
+    network_of(s, spec, spec, spec->network, &usual);
+    const struct tn_rule *missing =
+        usual && usual == &spec->allow ? tn_rules_denial_without(&wide, &wanted) : NULL;
+    return missing ? tn_fail(err, TN_E_DENIED,
+                             "allow: the operator denies %s/%d, and so must these rules",
+                             tn_address_text(&missing->net, text), missing->bits)
+                   : 0;
 }
 
 static bool is_wider(int network, int than)

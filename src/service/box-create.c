@@ -395,6 +395,7 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
 
     box_look(b, &v);
     inherited.spec = v.spec; /* borrowed, with what is its own */
+    inherited.spec.network = tn_sandbox_spec(parent)->network;
     inherited.spec.allow = rules;
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;

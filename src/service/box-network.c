@@ -13,18 +13,29 @@ enum { DETAIL_MAX = 4096 };
 
 /* --- whose rules they are --------------------------------------------------------------------- */
 
-/* Those that the operator gave to it are none of its maker's. */
-static int leave_out(const struct tn_db_row *row, void *ctx)
+static bool denies(const char *rule)
 {
-    struct tn_str_list *rules = ctx;
-    const char *granted = tn_db_text(row, 0);
+    return *rule == '!';
+}
 
-    for (size_t i = 0; i < rules->count;) {
-        if (granted && strcmp(rules->items[i], granted) == 0)
+/* Those that deny are everybody's. */
+static void leave_out_rule(struct tn_str_list *rules, const char *rule)
+{
+    for (size_t i = 0; i < rules->count && !denies(rule);) {
+        if (strcmp(rules->items[i], rule) == 0)
             rules->items[i] = rules->items[--rules->count];
         else
             i++;
     }
+}
+
+/* Those that the operator gave to it are none of its maker's. */
+static int leave_out(const struct tn_db_row *row, void *ctx)
+{
+    const char *granted = tn_db_text(row, 0);
+
+    if (granted)
+        leave_out_rule(ctx, granted);
     return 0;
 }
 
@@ -68,6 +79,7 @@ int box_may_start(struct box *b, struct tn_error *err)
 
     if (!sb)
         return -1;
+    now.network = tn_sandbox_spec(sb)->network;
     int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
                  bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
     free(now.allow.items);
@@ -85,12 +97,25 @@ int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_s
 
 int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err)
 {
-    char *rules[] = {(char *)(uintptr_t)rule, NULL};
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
     struct tn_spec wanted = b->spec; /* borrows everything */
+    size_t kept = 0;
 
-    wanted.allow = (struct tn_str_list){.items = rules, .count = 1};
-    return who ? bounds_rules(b->s, who, b->template, &wanted, err)
-               : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err);
+    if (!sb)
+        return -1;
+    const struct tn_spec *now = tn_sandbox_spec(sb);
+    wanted.network = now->network;
+    wanted.allow = (struct tn_str_list){
+        .items = tn_calloc(now->allow.count + 2, sizeof *wanted.allow.items)};
+    for (size_t i = 0; i < now->allow.count; i++) /* what it is denied stays so */
+        if (denies(now->allow.items[i]))
+            wanted.allow.items[kept++] = now->allow.items[i];
+    wanted.allow.items[kept++] = (char *)(uintptr_t)rule;
+    wanted.allow.count = kept;
+    int failed = who ? bounds_rules(b->s, who, b->template, &wanted, err)
+                     : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err);
+    free(wanted.allow.items);
+    return failed ? -1 : 0;
 }
 
 /* --- other rules ------------------------------------------------------------------------------ */
@@ -108,18 +133,67 @@ static int grant(struct box *b, const struct tn_str_list *rules, struct tn_error
 struct change {
     struct box *b;
     const struct caller *who;
+    const struct tn_rules_change *wish;
     const struct tn_str_list *granted; /* NULL: its maker's own */
 };
+
+/* Whether its maker may start it with that, without the rules that the operator gives to it. */
+static int may_its_maker(const struct change *c, struct tn_spec *own, struct tn_error *err)
+{
+    const struct box *b = c->b;
+
+    for (size_t i = 0; i < c->granted->count; i++)
+        leave_out_rule(&own->allow, c->granted->items[i]);
+    return bounds_again(b->s, b->tenant, b->key_id, b->template, own, err);
+}
 
 static int check(void *ctx, const struct tn_spec *wanted, struct tn_error *err)
 {
     const struct change *c = ctx;
+    bool kind = c->wish->network != TN_NETWORK_DEFAULT;
     struct tn_spec own = *wanted; /* borrows everything */
 
     int failed = own_rules(c->b, wanted, &own.allow, err) ||
-                 bounds_rules(c->b->s, c->who, c->b->template, &own, err);
+                 bounds_rules(c->b->s, c->who, c->b->template, &own, err) ||
+                 (c->granted && kind && may_its_maker(c, &own, err));
     free(own.allow.items);
     return failed || (c->granted && grant(c->b, c->granted, err)) ? -1 : 0;
+}
+
+static int note_granted(const struct tn_db_row *row, void *ctx)
+{
+    *(bool *)ctx = true;
+    (void)row;
+    return 0;
+}
+
+/* What the operator denies to it is for the operator to take away. */
+static int may_take_away(struct box *b, const struct caller *who, const struct tn_str_list *rules,
+                         struct tn_error *err)
+{
+    bool granted = false;
+
+    for (size_t i = 0; i < rules->count && !(who->scopes & SCOPE_ADMIN); i++) {
+        if (denies(rules->items[i]) &&
+            tn_db_each(b->s->db, note_granted, &granted, err,
+                       "SELECT rule FROM box_grant WHERE box = ? AND rule = ?", "tt", b->names.id,
+                       rules->items[i]) < 0)
+            return -1;
+        if (granted)
+            return tn_fail(err, TN_E_DENIED, "deny %.200s: the operator's", rules->items[i]);
+    }
+    return 0;
+}
+
+/* Its sandbox has that already; the row is for who looks, and for its forks. */
+static void keep_network(struct box *b, int network)
+{
+    pthread_mutex_lock(&b->row);
+    pthread_mutex_lock(&b->lock);
+    b->spec.network = network;
+    pthread_mutex_unlock(&b->lock);
+    row_spec(b, &b->spec, NULL);
+    pthread_mutex_unlock(&b->row);
 }
 
 /* Whoever adds a rule again that was taken away does so on its own account. */
@@ -135,17 +209,21 @@ int box_change_rules(struct box *b, const struct caller *who, const struct tn_ru
 {
     int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
     bool operators = who->scopes & SCOPE_ADMIN && !bounds_admin(b->s, b->key_id);
-    struct change c = {.b = b, .who = who, .granted = operators ? &wish->allow : NULL};
-    const struct tn_rules_change change = {
-        .allow = wish->allow, .deny = wish->deny, .check = check, .ctx = &c};
+    struct change c = {
+        .b = b, .who = who, .wish = wish, .granted = operators ? &wish->allow : NULL};
+    struct tn_rules_change change = *wish; /* borrows everything */
 
-    if (box_await_known(b, deadline, err))
+    change.check = check;
+    change.ctx = &c;
+    if (box_await_known(b, deadline, err) || may_take_away(b, who, &wish->deny, err))
         return -1;
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
     if (!sb)
         return -1;
     if (tn_sandbox_change_rules(sb, &change, deadline, err))
         return -1;
+    if (wish->network != TN_NETWORK_DEFAULT)
+        keep_network(b, wish->network);
     take_back(b, &wish->deny);
     box_changed(b);
     return 0;

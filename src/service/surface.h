@@ -88,8 +88,10 @@ void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand
 
 /* A rule of the gate: of an address or a network all ports, of a host those of the web. */
 void surface_put_rule(struct tn_jw *w, const char *text);
-/* Other rules for its gate, at once: those of a spec's members `network` and `allow`, written as an
- * object; {} is everything.  Which kind of network it has is settled when it starts:
+/* One that denies an address or a net; err: it is neither. */
+int surface_put_denial(struct tn_jw *w, const char *text, struct tn_error *err);
+/* Another network, at once: a spec's members `network` and `allow`, written as an object; {} is
+ * everything, and `none` a gate without rules.  One that has no gate keeps what it has:
  * TN_E_CONFLICT. */
 int surface_change_network(struct box *b, const struct caller *who, const struct tn_buf *members,
                            struct tn_error *err);

@@ -88,6 +88,35 @@ def test_what_is_no_rule_changes_nothing(world, box, words, why):
     assert network(world, box)["rules"] == ["good.test", "good.test:6-7"]
 
 
+def test_what_is_denied(world, user):
+    box = world.box("open", "!203.0.113.0/24", user=user)
+    assert box.sh(GET.format(OTHER)).returncode != 0  # names lead nowhere else
+    assert box.sh(GET.format("203.0.113.10")).returncode != 0
+    refused = {r["why"] for r in network(world, box)["refusals"]}
+    assert "a rule denies it" in refused, refused
+    shown = world.tendon("network", box.id, user=box.user).stdout
+    assert "deny: 203.0.113.0/24\n" in shown
+    network(world, box, "--allow", "203.0.113.10:80")
+    assert box.sh(GET.format("203.0.113.10")).returncode == 0
+
+
+def test_one_kind_becomes_the_other(world, user):
+    box = world.box("open", user=user)
+    assert box.sh(GET.format(OTHER)).returncode == 0
+    now = network(world, box, "--network", "allow", "--allow", "good.test")
+    assert now["network"] == "allow" and now["rules"] == ["good.test"]
+    assert box.sh(GET.format(OTHER)).returncode != 0 and box.sh(GET.format("good.test")).returncode == 0
+    told = json.loads(world.tendon("--json", "inspect", box.id, user=box.user).stdout)
+    assert told["isolation"]["reach"] == "allow" and told["spec"]["network"] == "allow"
+    world.tendon("stop", box.id, user=box.user)
+    world.tendon("resume", box.id, user=box.user)
+    assert box.sh(GET.format(OTHER)).returncode != 0
+    assert network(world, box, "--network", "open", "--deny", "good.test")["network"] == "open"
+    assert box.sh(GET.format(OTHER)).returncode == 0
+    refused = network(world, box, "--network", "host", check=False)
+    assert refused.returncode != 0 and "open or allow" in refused.stderr
+
+
 def test_a_network_without_a_gate_has_no_rules(world, user):
     box = world.box("none", user=user)
     assert network(world, box) == {"network": "none", "gated": False, "rules": [], "refused": 0, "refusals": []}

@@ -168,6 +168,11 @@ def network():
     sandbox.update_network({"deny_out": ["0.0.0.0/0"], "allow_out": ["8.8.4.0/24", "example.com"]})
     sandbox.update_network({"allow_internet_access": False})
     sandbox.kill()
+    sandbox = Sandbox.create(network={"deny_out": ["8.8.8.8"]})
+    sandbox.update_network({"deny_out": ["8.8.8.0/24"], "allow_out": ["8.8.8.0/25"]})
+    sandbox.update_network({"deny_out": ["0.0.0.0/0"]})
+    sandbox.update_network({})
+    sandbox.kill()
 
 
 def watch():

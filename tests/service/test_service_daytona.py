@@ -229,12 +229,17 @@ def test_lists_of_one_that_runs(alice, bob, service):
     assert rules() == {"0.0.0.0/0:*", "[::]/0:*"}
     assert "network.change" in {line["what"] for line in service.audit()}
     kill(alice, made)
-    # Which kind of network one has is settled when it starts.
-    for wish, same, other in (({"networkBlockAll": True}, {"networkBlockAll": True}, {"networkAllowList": "8.8.8.8/32"}), ({}, {"networkBlockAll": False}, {"networkBlockAll": True})):
-        one = create(alice, **wish)
-        change(one=one, **same).ok()
-        assert "for as long as it lives" in change(one=one, **other).ok(409).json["message"]
-        kill(alice, one)
+    made = create(alice)
+    assert not made["networkBlockAll"]
+    assert change(networkBlockAll=True).ok().json["networkBlockAll"] and rules() == set()
+    told = change(networkAllowList="8.8.8.0/24").ok().json
+    assert told["networkAllowList"] == "8.8.8.0/24" and not told["networkBlockAll"] and rules() == {"8.8.8.0/24:*"}
+    kill(alice, made)
+    # One that began without any has no gate.
+    made = create(alice, networkBlockAll=True)
+    change(networkBlockAll=True).ok()
+    assert "for as long as it lives" in change(networkAllowList="8.8.8.8/32").ok(409).json["message"]
+    kill(alice, made)
 
 
 def test_a_snapshot_is_a_template_of_the_configuration(alice):

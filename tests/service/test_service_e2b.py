@@ -150,7 +150,7 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     for wish in (
         {"volumeMounts": [{"name": "a", "path": "/b"}]},
         {"network": {"rules": {"a": []}}},
-        {"network": {"denyOut": ["8.8.8.0/24"]}},
+        {"network": {"denyOut": ["example.com"]}},
         {"timeout": -1},
         {"timeout": "x" * 3, "metadata": {"a": "b" * 20000}},
         {"envVars": {"bad name": "x"}},

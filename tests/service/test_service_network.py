@@ -13,6 +13,15 @@ network = "allow"
 allow = ["good.example", "*.wide.example"]
 """
 
+DENIED = """
+[jail]
+network = "open"
+
+[template.fenced]
+network = "open"
+allow = ["!198.51.100.0/24"]
+"""
+
 TAKEN = """
 [jail]
 network = "allow"
@@ -97,3 +106,42 @@ def test_what_the_operator_takes_away_or_gives(service):
     # Taken away, it is beyond the tenant's bounds again.
     alice.patch(at(given, "/network"), {"deny": ["203.0.113.7:4711"]}).ok()
     assert alice.patch(at(given, "/network"), {"allow": ["203.0.113.7:4711"]}).status == 403
+
+
+def test_what_the_operator_denies_stays_denied(service):
+    service.stop()
+    service.write_config(DENIED)
+    service.start()
+    alice, root = service.tenant("alice"), service.client()
+    for rules in ([], ["8.8.8.0/24:*"], ["!198.51.100.0/25"]):
+        refused = alice.post("/v1/sandboxes", {"template": "fenced", "allow": rules})
+        assert refused.status == 403 and "denies 198.51.100.0/24" in refused.json["detail"], refused
+    for rule in ("198.51.100.7:80", "198.51.100.0/25:*", "0.0.0.0/0:*"):
+        assert alice.post("/v1/sandboxes", {"template": "fenced", "allow": ["!198.51.100.0/24", rule]}).status == 403
+    box = make(alice, template="fenced")
+    path = at(box, "/network")
+    assert alice.patch(path, {"deny": ["!198.51.100.0/24"]}).status == 403
+    assert alice.patch(path, {"allow": ["!203.0.113.0/24", "8.8.8.0/24:*"]}).ok().json["rules"][0] == "!198.51.100.0/24"
+    assert alice.patch(path, {"network": "allow", "deny": ["!198.51.100.0/24"]}).status == 403
+    now = alice.patch(path, {"network": "allow", "deny": ["!203.0.113.0/24"]}).ok().json
+    assert now["network"] == "allow" and now["rules"] == ["!198.51.100.0/24", "8.8.8.0/24:*"]
+    assert alice.get(at(box)).ok().json["spec"]["network"] == "allow"
+    # What an administrator denies is for no tenant to take away, nor from a fork.
+    root.patch(path, {"allow": ["!192.0.2.0/24"]}).ok()
+    for path in (path, at(alice.post(at(box, "/fork"), {}).ok(201).json, "/network")):
+        refused = alice.patch(path, {"deny": ["!192.0.2.0/24"]})
+        assert refused.status == 403 and "the operator's" in refused.json["detail"]
+        assert alice.get(path).ok().json["network"] == "allow"
+    alice.post(at(box, "/stop")).ok()
+    alice.post(at(box, "/resume")).ok()
+    root.patch(at(box, "/network"), {"deny": ["!192.0.2.0/24"]}).ok()
+
+
+def test_an_administrator_widens_no_tenants_kind(service):
+    alice, root = service.tenant("alice"), service.client()
+    box = make(alice)
+    refused = root.patch(at(box, "/network"), {"network": "open"})
+    assert refused.status == 403, refused
+    assert alice.patch(at(box, "/network"), {"network": "open"}).status == 403
+    assert alice.patch(at(box, "/network"), {"network": "none"}).status in (400, 422)
+    assert alice.get(at(box, "/network")).ok().json["network"] == "allow"

@@ -101,6 +101,8 @@ const char *docker_label(const struct tn_json *tree, const char *name);
 
 /* --- the network, and its gate (gate.c) ------------------------------------------------------ */
 
+/* Which network the gate of a container with that label is for now. */
+int docker_gate_network(const struct tn_spec *spec, const char *label);
 /* As the backend's. */
 int docker_network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow);

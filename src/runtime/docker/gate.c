@@ -111,6 +111,11 @@ static int gated_by(const char *label)
     return strcmp(label, tn_networks[TN_NETWORK_ALLOW]) == 0 ? TN_NETWORK_ALLOW : TN_NETWORK_OPEN;
 }
 
+int docker_gate_network(const struct tn_spec *spec, const char *label)
+{
+    return tn_gated(spec->network) ? spec->network : gated_by(label);
+}
+
 int docker_network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow)
 {
@@ -250,7 +255,7 @@ int docker_gate_up(const struct docker *d, const struct tn_subject *s, const str
                    int64_t deadline, struct tn_error *err)
 {
     const char *label = docker_label(tree, DOCKER_LABEL_NETWORK);
-    int network = gated_by(label);
+    int network = docker_gate_network(s->spec, label);
     struct tn_proc process;
 
     if (!*label)

@@ -59,11 +59,14 @@ const char *docker_reaches(const char *network)
 }
 
 /* In the words of a jail; the engine's other networks have names of their own. */
-static void put_reach(struct tn_jw *w, const struct tn_json *tree, const char *mode)
+static void put_reach(struct tn_jw *w, const struct tn_json *tree, const struct tn_spec *spec,
+                      const char *mode)
 {
     const char *label = docker_label(tree, DOCKER_LABEL_NETWORK);
     bool alone = strcmp(mode, "none") == 0 || strcmp(mode, "host") == 0;
-    const char *reach = *label ? label : alone ? mode : tn_networks[TN_NETWORK_BRIDGE];
+    const char *reach = *label  ? tn_networks[docker_gate_network(spec, label)]
+                        : alone ? mode
+                                : tn_networks[TN_NETWORK_BRIDGE];
 
     tn_jw_kbool(w, "gated", *label != '\0');
     tn_jw_kstr(w, "reach", reach);
@@ -71,7 +74,8 @@ static void put_reach(struct tn_jw *w, const struct tn_json *tree, const char *m
 }
 
 /* The names are those of the jail. */
-static char *isolation(const struct docker *d, const struct tn_json *tree)
+static char *isolation(const struct docker *d, const struct tn_json *tree,
+                       const struct tn_spec *spec)
 {
     const struct tn_json *h = tn_json_get(tree, "HostConfig");
     const struct tn_json *options = tn_json_get(h, "SecurityOpt");
@@ -90,7 +94,7 @@ static char *isolation(const struct docker *d, const struct tn_json *tree)
     tn_jw_kbool(&w, "mount", true);
     tn_jw_kbool(&w, "network", none);
     tn_jw_kstr(&w, "network_mode", tn_json_get_str(h, "NetworkMode", ""));
-    put_reach(&w, tree, tn_json_get_str(h, "NetworkMode", ""));
+    put_reach(&w, tree, spec, tn_json_get_str(h, "NetworkMode", ""));
     tn_jw_kbool(&w, "ipc", is_own(h, "IpcMode"));
     tn_jw_kbool(&w, "uts", is_own(h, "UTSMode"));
     tn_jw_kbool(&w, "seccomp", !privileged && !has_option(options, "seccomp=unconfined"));
@@ -189,7 +193,7 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
     docker_process(d, tree, &process);
     place->ref = docker_ref(docker_id(tree), docker_label(tree, DOCKER_LABEL_NETWORK),
                             place->status == TN_STATUS_STOPPED, &process);
-    place->isolation = isolation(d, tree);
+    place->isolation = isolation(d, tree, s->spec);
     if (place->status == TN_STATUS_ERROR)
         place->reason = docker_end_reason(d, tree, &place->blame, deadline);
     if (place->status != TN_STATUS_RUNNING && place->status != TN_STATUS_PAUSED)

@@ -253,7 +253,7 @@ static void put_rules(struct tn_jw *w, const struct tn_rules *rules, const char 
 
     for (size_t i = 0; i < rules->count; i++) {
         const struct tn_rule *r = &rules->items[i];
-        if (names != !!r->name)
+        if (names != !!r->name || r->denies)
             continue;
         tn_buf_puts(&text, text.len ? "," : "");
         if (names)

@@ -66,20 +66,18 @@ static bool is_out_of_reach(const char *text)
            tn_address_net_kind(&given.net, given.bits) != TN_ADDRESS_PUBLIC;
 }
 
-static int check_denied(const struct tn_json *deny, struct tn_error *err)
+static int put_denials(struct tn_jw *w, const struct tn_json *deny, struct tn_error *err)
 {
     for (size_t i = 0; i < tn_json_count(deny); i++) {
-        const char *text = tn_json_str(tn_json_at(deny, i), NULL);
-        if (!text || !is_out_of_reach(text))
-            return tn_fail(
-                err, TN_E_INVALID,
-                "network: denyOut can only be %s here, or what is not public: not %.100s",
-                everywhere, text ? text : "that");
+        const char *said = tn_json_str(tn_json_at(deny, i), NULL), *text = said ? said : "";
+        if (!is_out_of_reach(text) && surface_put_denial(w, text, err))
+            return tn_error_context(err, "network: denyOut");
     }
     return 0;
 }
 
-static void put_rules(struct tn_jw *w, const struct tn_json *allow)
+static int put_rules(struct tn_jw *w, const struct tn_json *allow, const struct tn_json *deny,
+                     struct tn_error *err)
 {
     tn_jw_key(w, "allow");
     tn_jw_array(w);
@@ -87,7 +85,9 @@ static void put_rules(struct tn_jw *w, const struct tn_json *allow)
         const char *text = tn_json_str(tn_json_at(allow, i), NULL);
         surface_put_rule(w, text ? text : "");
     }
+    int failed = put_denials(w, deny, err);
     tn_jw_array_end(w);
+    return failed;
 }
 
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
@@ -104,19 +104,14 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (is_given(tn_json_get(network, absent[i])))
             return tn_fail(err, TN_E_INVALID, "network: %s is not served here", absent[i]);
-    if (!tn_json_lists(deny, everywhere) && check_denied(deny, err))
-        return -1;
     if (!closed && tn_json_count(deny)) { /* behind a gate, with no rules but these */
         tn_jw_kstr(w, "network", "open");
-        put_rules(w, allow);
-        return 0;
+        return put_rules(w, allow, deny, err);
     }
     if (!closed || tn_json_lists(allow, everywhere))
         return 0;
     tn_jw_kstr(w, "network", tn_json_count(allow) ? "allow" : "none");
-    if (tn_json_count(allow))
-        put_rules(w, allow);
-    return 0;
+    return tn_json_count(allow) ? put_rules(w, allow, NULL, err) : 0;
 }
 
 int e2b_read_public(const struct tn_service *s, const struct tn_json *network, bool usual,

@@ -149,9 +149,9 @@ static void nets_are_too_wide(void **state)
 static void near_nets_are_out_of_reach(void **state)
 {
     tn_autorules struct tn_rules r =
-        rules_of("open\n!2600:1f14::/36\n!203.0.113.0/24\n[2600:1f14::7]:443\n203.0.113.7\n"
+        rules_of("open\n~2600:1f14::/36\n~203.0.113.0/24\n[2600:1f14::7]:443\n203.0.113.7\n"
                  "[2600:2f14::7]:443\n");
-    static const char *const wrong[] = {"!", "!10.0.0.1", "![::]/8", "!::/0", "!::/129", "!::/8x"};
+    static const char *const wrong[] = {"~", "~10.0.0.1", "~[::]/8", "~::/0", "~::/129", "~::/8x"};
     struct tn_address a;
 
     assert_false(reaches(&r, "2600:1f14::7", 443, false));
@@ -167,6 +167,52 @@ static void near_nets_are_out_of_reach(void **state)
         assert_int_equal(tn_rules_parse(text, strlen(text), &none, NULL), -1);
         assert_int_equal(tn_rules_add(&r, wrong[i], NULL), -1); /* not a tenant's to say */
     }
+}
+
+static void denies(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("open\n!203.0.113.0/24\n203.0.113.64/26:443\n!203.0.113.65\n203.0.113.65:80\n"
+                 "!0.0.0.0/0\n198.51.100.7\n![2001:db8::]/32\n");
+    static const char *const wrong[] = {"!",         "!a.test",         "!203.0.113.0/33",
+                                        "!::1",      "!203.0.113.0:80", "!tcp://203.0.113.0",
+                                        "!@packages", "!!203.0.113.0",  "GET !203.0.113.0"};
+    struct tn_address a;
+
+    assert_false(reaches(&r, "203.0.113.7", 443, false));
+    assert_true(reaches(&r, "203.0.113.66", 443, false));
+    assert_false(reaches(&r, "203.0.113.66", 80, false));
+    assert_true(reaches(&r, "203.0.113.65", 80, false)); /* of nets as small it goes before */
+    assert_false(reaches(&r, "203.0.113.65", 443, false));
+    assert_true(reaches(&r, "198.51.100.7", 22, false));
+    assert_true(tn_address_parse("192.0.2.1", &a) && tn_rules_deny(&r, &a));
+    assert_false(tn_rules_know_address(&r, &a, false));
+    assert_true(tn_address_parse("203.0.113.66", &a) && tn_rules_know_address(&r, &a, false));
+    assert_true(tn_address_parse("2001:db8::7", &a) && tn_rules_deny(&r, &a));
+    assert_true(tn_address_parse("2001:db9::7", &a) && !tn_rules_deny(&r, &a));
+    assert_false(tn_rules_know_name(&r, "203.0.113.0"));
+    for (size_t i = 0; i < TN_COUNT(wrong); i++)
+        assert_int_equal(tn_rules_add(&r, wrong[i], NULL), -1);
+}
+
+static const char *lacks(const char *these, const char *others, char out[TN_ADDRESS_TEXT])
+{
+    tn_autorules struct tn_rules a = rules_of(these), b = rules_of(others);
+    const struct tn_rule *rule = tn_rules_denial_without(&a, &b);
+
+    return rule ? tn_address_text(&rule->net, out) : "";
+}
+
+static void denials_are_kept(void **state)
+{
+    char out[TN_ADDRESS_TEXT];
+
+    assert_string_equal(lacks("open\n8.8.8.8\n", "open\n", out), "");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n", out), "8.8.8.0");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n8.8.8.0/24\n", out), "8.8.8.0");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n!8.8.8.8\n", out), "8.8.8.0");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n!8.8.0.0/16\n", out), "");
+    assert_string_equal(lacks("open\n!8.8.8.8\n![::]/0\n", "open\n!8.8.8.8\n", out), "::");
 }
 
 /* A rule for the whole world is none for what is near. */
@@ -296,6 +342,16 @@ static void only_narrows(void **state)
     assert_false(narrows("open\n", "[fc00::]/7:*"));
     assert_false(narrows("allow\n", "0.0.0.0/0:*"));
     assert_true(narrows("open\n10.0.0.1\n", "10.0.0.1:80"));
+    assert_true(narrows("allow\n", "!8.8.8.0/24"));
+    assert_false(narrows("allow\n!8.8.8.0/24\n", "8.8.8.0/24"));
+    assert_false(narrows("open\n!8.8.8.0/24\n", "8.8.8.0/25:*"));
+    assert_false(narrows("open\n!8.8.8.0/24\n", "8.8.0.0/16:*"));
+    assert_false(narrows("open\n!8.8.8.0/24\n", "0.0.0.0/0:*"));
+    assert_true(narrows("open\n!8.8.8.0/24\n", "8.8.9.0/24:*"));
+    assert_true(narrows("open\n!8.8.8.0/24\n", "[2001:4860::]/32:*"));
+    assert_true(narrows("open\n!8.8.8.0/24\n", "any.test"));
+    assert_true(narrows("open\n!8.8.8.0/24\n8.8.8.8:53\n", "8.8.8.8:53"));
+    assert_false(narrows("open\n!8.8.8.8\n8.8.8.0/24\n", "8.8.8.0/24"));
 }
 
 static void normalises_names(void **state)
@@ -340,6 +396,7 @@ int main(void)
         cmocka_unit_test(refuses_nonsense),     cmocka_unit_test(ships_lists),
         cmocka_unit_test(knows_names),          cmocka_unit_test(judges_ports_and_protocols),
         cmocka_unit_test(judges_addresses),     cmocka_unit_test(nets_are_too_wide),
+        cmocka_unit_test(denies),               cmocka_unit_test(denials_are_kept),
         cmocka_unit_test(wide_nets_are_public), cmocka_unit_test(near_nets_are_out_of_reach),
         cmocka_unit_test(judges_requests),      cmocka_unit_test(only_narrows),
         cmocka_unit_test(normalises_names),     cmocka_unit_test(judges_requests_inside_tls),
