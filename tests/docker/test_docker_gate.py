@@ -185,6 +185,21 @@ def test_new_rules_lose_no_connection(world):
     world.tendon("rm", box.id)
 
 
+def test_one_kind_becomes_the_other(world):
+    box = world.box("open", f"!{outside.OTHER}")
+    assert reaches(box, outside.EVIL) and not reaches(box, outside.OTHER)
+    world.tendon("network", box.id, "--network", "allow", "--allow", "good.test")
+    assert reaches(box, "good.test") and not reaches(box, outside.EVIL)
+    (keeper,) = keepers(box)
+    os.kill(keeper, signal.SIGKILL)  # the next one knows
+    until(lambda: not keepers(box))
+    assert reaches(box, "good.test") and not reaches(box, outside.EVIL)
+    told = json.loads(world.tendon("--json", "inspect", box.id).stdout)
+    told = told[0] if isinstance(told, list) else told
+    assert told["isolation"]["reach"] == "allow"
+    world.tendon("rm", box.id)
+
+
 def test_an_action_hears_of_it(world, box):
     failed = world.tendon("exec", box.id, "--", f"exec 3<>/dev/tcp/{outside.EVIL}/80 && cat <&3 && false", check=False)
     assert failed.returncode != 0

@@ -275,6 +275,12 @@ def test_a_pod_behind_its_gate(cluster, world, tendon, wire):
     kill_gate(cluster, world, box)
     wait_until(lambda: tendon.python(box, rules, check=False) == "answer answer True", 60, "its gate is back")
 
+    # Open, but for what is denied; and back.
+    tendon("network", box, "--network", "open", "--allow", f"!{outside.EVIL}")
+    assert tendon.python(box, TRIES + f"print(tcp('good.test', 80), tcp('{outside.EVIL}', 80) == 'answer')") == "answer False"
+    tendon("network", box, "--network", "allow", "--deny", f"!{outside.EVIL}")
+    assert tendon.python(box, rules) == "answer answer True"
+
     # Dead, nothing passes; and a new pod has a new gate, with the rules and the secret.
     for _ in range(4):  # each time it is longer until it is started again
         kill_gate(cluster, world, box)
