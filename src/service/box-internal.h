@@ -213,9 +213,9 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
 
 /* --- box-use.c ----------------------------------------------------------------------------- */
 
-/* What whoever made it may have now; where that key is gone, what any other of its tenant may.
- * False: there is none, and nobody to be limited. */
-bool box_limits(const struct box *b, struct key_limits *out);
+/* What whoever made it may have now; where that key is gone, what any other of its tenant may: 1.
+ * 0: there is none, and nobody to be limited. */
+int box_limits(const struct box *b, struct key_limits *out, struct tn_error *err);
 /* One that was put to rest for its disk is woken a few times to clean up, not without end.
  * TN_E_QUOTA names the limit. */
 int box_may_clean(struct box *b, struct tn_error *err);

@@ -127,14 +127,18 @@ static bool reachable(const struct box *b)
     return b->state == BOX_RUNNING && b->goal == BOX_RUNNING && b->address && !b->gone;
 }
 
-bool box_limits(const struct box *b, struct key_limits *out)
+int box_limits(const struct box *b, struct key_limits *out, struct tn_error *err)
 {
     struct caller maker;
+    struct tn_error why = {0};
 
-    if (keyring_find(b->s->keys, b->key_id, &maker, NULL))
-        return keyring_widest(b->s->keys, b->tenant, out, NULL) == 0;
-    *out = maker.limits;
-    return true;
+    if (keyring_find(b->s->keys, b->key_id, &maker, NULL) == 0) {
+        *out = maker.limits;
+        return 1;
+    }
+    if (keyring_widest(b->s->keys, b->tenant, out, &why) == 0)
+        return 1;
+    return why.code == TN_E_DENIED ? 0 : tn_fail(err, why.code, "%s", why.text);
 }
 
 /* In the name of whoever made it. */
@@ -144,8 +148,9 @@ static int resume(struct box *b, int64_t deadline, struct tn_error *err)
     struct tn_error why = {0};
 
     bool there = keyring_find(b->s->keys, b->key_id, &owner, NULL) == 0;
-    if (!there && !box_limits(b, &owner.limits))
-        return box_order(b, NULL, ORDER_RESUME, deadline, err);
+    int bound = there ? 1 : box_limits(b, &owner.limits, err);
+    if (bound <= 0)
+        return bound < 0 ? -1 : box_order(b, NULL, ORDER_RESUME, deadline, err);
     int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);
     box_audit(b, there ? &owner : NULL, "sandbox.resume", result ? &why : NULL);
     if (result && err)
@@ -158,13 +163,21 @@ static int resume(struct box *b, int64_t deadline, struct tn_error *err)
 static int wake(struct box *b, bool in_time, int64_t deadline, struct tn_error *err)
 {
     pthread_mutex_lock(&b->lock);
-    bool over = b->timeout > 0 && b->timeout <= wall_clock() + 1; /* also while it is ordered */
+    double before = b->timeout, woken = wall_clock() + BOX_WOKEN_SECONDS;
+    bool over = before > 0 && before <= wall_clock() + 1; /* also while it is ordered */
     if (over && in_time)
         not_running(b, err);
     else if (over)
-        b->timeout = wall_clock() + BOX_WOKEN_SECONDS;
+        b->timeout = woken;
     pthread_mutex_unlock(&b->lock);
-    return over && in_time ? -1 : resume(b, deadline, err);
+    if (over && in_time)
+        return -1;
+    int failed = resume(b, deadline, err);
+    pthread_mutex_lock(&b->lock);
+    if (failed && over && b->timeout == woken)
+        b->timeout = before;
+    pthread_mutex_unlock(&b->lock);
+    return failed;
 }
 
 static int take_hand(struct box *b, bool in_time, char **address, char **key, int64_t deadline,

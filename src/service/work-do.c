@@ -209,7 +209,12 @@ static int make_room(struct box *b, int64_t deadline, struct tn_error *err)
     bool known = b->asked;
     struct key_limits limits = b->asker;
     pthread_mutex_unlock(&b->lock);
-    known = known || box_limits(b, &limits);
+    if (!known) {
+        int found = box_limits(b, &limits, err);
+        if (found < 0)
+            return -1;
+        known = found;
+    }
     if (!admit_make_room(b->s, b, known ? &limits : NULL, deadline, err))
         return 0;
     if (err->code == TN_E_BUSY)
