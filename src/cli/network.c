@@ -108,8 +108,9 @@ const struct verb verb_network = {
     .name = "network",
     .group = VERB_LOOK,
     .summary = "show what the network of a sandbox refused, and change its rules",
-    .details = "New rules count at once, connections that are there stay, and the next start has\n"
-               "them too. A rule !NET denies these addresses, --deny RULE takes a rule away. What was refused lately is shown with how often, when last and why.",
+    .details =
+        "New rules count at once, connections that are there stay, and the next start has\n"
+        "them too. A rule !NET denies these addresses, --deny RULE takes a rule away. What was refused lately is shown with how often, when last and why.",
     .options = &options_table,
     .options_size = sizeof(struct network_options),
     .doing = "asking about the network",

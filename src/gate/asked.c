@@ -249,7 +249,8 @@ static void go_on(struct gate *g, const struct asked *a, struct held *h,
         j.pass = tn_rules_allow_name(own, a->host, &w);
         j.verdict = j.pass ? LOOK : tn_rules_allow_address(own, &w) ? PASSES : REFUSED;
     }
-    if (j.verdict == REFUSED) { /* its rule was taken away meanwhile */
+    if (j.verdict == REFUSED ||
+        !may_reach(g, to ? to : &wanted, a->port)) { /* other rules, meanwhile */
         if (own)
             tn_rules_done(own);
         free(own);

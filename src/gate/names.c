@@ -181,7 +181,7 @@ static void take_answer(struct gate *g, struct query *q, const uint8_t *bytes, s
     keep_allowed(g, q, &a);
     const char *reason = NULL;
     if (before > 0 && a.count == 0) {
-        reason = "all of its addresses are private";
+        reason = "all of its addresses are private, or denied";
         snprintf(what, sizeof what, "the name %s", q->question.name);
         refuse(g, what, reason);
     }

@@ -178,12 +178,13 @@ static int read_denial(const char *text, struct tn_rule *rule, struct tn_error *
     const char *after = read_net(text + 1, rule);
 
     rule->denies = true;
-    return after && !*after ? 0 : wrong(err, text, "an address or a net, ADDRESS/BITS, after the !");
+    return after && !*after ? 0
+                            : wrong(err, text, "an address or a net, ADDRESS/BITS, after the !");
 }
 
 static int read_rule(const char *text, struct tn_rule *rule, struct tn_error *err)
 {
-    if (*text == '!')
+    if (tn_rule_denies(text))
         return read_denial(text, rule, err);
     const char *at = read_scheme(read_methods(text, rule), rule);
     const char *after = read_net(at, rule);
@@ -227,6 +228,9 @@ int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err)
 
     if (*text == '@')
         return add_list(r, text + 1, err);
+    for (const char *at = text; *at; at++) /* a rule is a line of what the gate reads */
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return wrong(err, "", "no control characters");
     if (strlen(text) > TN_RULE_LENGTH || r->count >= TN_RULES_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "rules: more than %d, or one longer than %d bytes",
                        TN_RULES_MAX, TN_RULE_LENGTH);
@@ -341,11 +345,39 @@ static bool has_address(const struct tn_rule *rule, const struct tn_address *a, 
            (rule->denies || ((whole || !here) && (kind == TN_ADDRESS_PUBLIC || near)));
 }
 
+/* Whether it is in that net, or leads to an address of IPv4 that is. */
+static bool leads_into(const struct tn_address *a, const struct tn_rule *net)
+{
+    struct tn_address inner;
+
+    return tn_address_in(a, &net->net, net->bits) ||
+           (tn_address_unwrap(a, &inner) && tn_address_in(&inner, &net->net, net->bits));
+}
+
+bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a)
+{
+    for (size_t i = 0; i < r->near_count; i++)
+        if (leads_into(a, &r->near[i]))
+            return true;
+    return false;
+}
+
+bool tn_rules_deny(const struct tn_rules *r, const struct tn_address *a)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->items[i].denies && leads_into(a, &r->items[i]))
+            return true;
+    return false;
+}
+
 /* Whether rules about that address allow it; port 0: some port of it. */
 static bool allow_address(const struct tn_rules *r, const struct tn_wish *w)
 {
     int allowed = -1, denied = -1;
+    struct tn_address inner;
 
+    if (tn_address_unwrap(w->address, &inner) && tn_rules_deny(r, &inner))
+        return false;
     for (size_t i = 0; i < r->count; i++) {
         const struct tn_rule *rule = &r->items[i];
         int *bits = rule->denies ? &denied : &allowed;
@@ -361,22 +393,6 @@ bool tn_rule_is_too_wide(const struct tn_rule *rule)
 {
     return !rule->name &&
            (rule->bits < NET_BITS || tn_address_net_is_mixed(&rule->net, rule->bits));
-}
-
-bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a)
-{
-    for (size_t i = 0; i < r->near_count; i++)
-        if (tn_address_in(a, &r->near[i].net, r->near[i].bits))
-            return true;
-    return false;
-}
-
-bool tn_rules_deny(const struct tn_rules *r, const struct tn_address *a)
-{
-    for (size_t i = 0; i < r->count; i++)
-        if (r->items[i].denies && has_address(&r->items[i], a, false))
-            return true;
-    return false;
 }
 
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w)
@@ -576,17 +592,22 @@ static bool is_public_net(const struct tn_rule *rule)
            (rule->bits < NET_BITS || tn_address_kind(&rule->net) == TN_ADDRESS_PUBLIC);
 }
 
-/* Whether what is denied of a net, or an address, goes before a rule with a net of so many bits. */
-static bool deny_some(const struct tn_rules *r, const struct tn_rule *net, int bits)
+/* Whether a net of more than so many bits is denied that this rule, by address, lies in: it would
+ * go before the denial. */
+static bool denied_beyond(const struct tn_rules *r, const struct tn_rule *rule, int bits)
 {
-    for (size_t i = 0; !net->name && i < r->count; i++) {
-        const struct tn_rule *rule = &r->items[i];
-        if (rule->denies && rule->bits > bits &&
-            (tn_address_in(&net->net, &rule->net, rule->bits) ||
-             tn_address_in(&rule->net, &net->net, net->bits)))
+    for (size_t i = 0; !rule->name && !rule->denies && i < r->count; i++) {
+        const struct tn_rule *of = &r->items[i];
+        if (of->denies && of->bits > bits && of->bits <= rule->bits &&
+            tn_address_in(&rule->net, &of->net, of->bits))
             return true;
     }
     return false;
+}
+
+bool tn_rules_contradict(const struct tn_rules *r, const struct tn_rule *rule)
+{
+    return denied_beyond(r, rule, -1);
 }
 
 bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
@@ -594,11 +615,11 @@ bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
     if (rule->denies)
         return true;
     if (wide->mode == TN_GATE_OPEN && (rule->name || is_public_net(rule)) &&
-        !deny_some(wide, rule, -1))
+        !denied_beyond(wide, rule, -1))
         return true;
     for (size_t i = 0; i < wide->count; i++)
         if (!wide->items[i].denies && covers(&wide->items[i], rule) &&
-            !deny_some(wide, rule, wide->items[i].bits))
+            !denied_beyond(wide, rule, wide->items[i].bits))
             return true;
     return false;
 }
@@ -610,7 +631,8 @@ const struct tn_rule *tn_rules_denial_without(const struct tn_rules *these,
         const struct tn_rule *rule = &these->items[i];
         bool too = !rule->denies;
         for (size_t k = 0; !too && k < others->count; k++)
-            too = others->items[k].denies && covers_host(&others->items[k], rule);
+            too = others->items[k].denies && others->items[k].bits == rule->bits &&
+                  tn_address_in(&rule->net, &others->items[k].net, rule->bits);
         if (!too)
             return rule;
     }

@@ -34,7 +34,7 @@ struct tn_rule {
     enum tn_rule_scheme scheme;
     bool denies; /* a net, of all ports */
     char *name;  /* lower case, without "*."; NULL: by address */
-    bool below; /* names below that one */
+    bool below;  /* names below that one */
     struct tn_address net;
     int bits;
     uint16_t first, last; /* ports; first 0: those that go without saying */
@@ -61,6 +61,11 @@ extern const size_t tn_rule_list_count;
 void tn_rules_done(struct tn_rules *r);
 #define tn_autorules TN_CLEANUP(tn_rules_done)
 
+static inline bool tn_rule_denies(const char *text)
+{
+    return *text == '!';
+}
+
 /* One rule, or a list with @.  TN_E_INVALID says what is wrong with it. */
 int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err);
 /* The rule that lets connections to that host (a name, or an address) and port through, as somebody
@@ -78,7 +83,9 @@ bool tn_name_normalise(const char *name, size_t size, char out[TN_NAME_MAX + 1])
 
 /* Whether all that the rule lets through passes by these anyway. */
 bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule);
-/* The first of those that these deny, which the others do not; NULL: they deny all of it. */
+/* Whether that rule, by address, goes before one of these that denies. */
+bool tn_rules_contradict(const struct tn_rules *r, const struct tn_rule *rule);
+/* The first of those that these deny, which is none of the others; NULL: there is none. */
 const struct tn_rule *tn_rules_denial_without(const struct tn_rules *these,
                                               const struct tn_rules *others);
 
@@ -94,7 +101,7 @@ struct tn_wish {
  * that the net itself must be of that kind, and for this machine the rule must name the very
  * address.  Of those that allow and those that deny, the one with the smallest net counts. */
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
-/* Whether it is in a net that a rule denies. */
+/* Whether it is in a net that a rule denies, or leads into one (NAT64). */
 bool tn_rules_deny(const struct tn_rules *r, const struct tn_address *a);
 /* Whether it is in a net that is near. */
 bool tn_rules_are_near(const struct tn_rules *r, const struct tn_address *a);

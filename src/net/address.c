@@ -74,6 +74,18 @@ static enum tn_address_kind kind_of_v6(const uint8_t *a, int bits)
     return TN_ADDRESS_PUBLIC;
 }
 
+bool tn_address_unwrap(const struct tn_address *a, struct tn_address *inner)
+{
+    for (size_t i = 0; a->family == AF_INET6 && i < TN_COUNT(nets6); i++) {
+        if (!begins_with(a->bytes, nets6[i].net, nets6[i].bits))
+            continue;
+        *inner = (struct tn_address){.family = AF_INET};
+        memcpy(inner->bytes, a->bytes + nets6[i].bits / 8, nets6[i].wraps ? 4 : 0);
+        return nets6[i].wraps;
+    }
+    return false;
+}
+
 enum tn_address_kind tn_address_net_kind(const struct tn_address *net, int bits)
 {
     return net->family == AF_INET    ? kind_of_v4(net->bytes, bits)

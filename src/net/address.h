@@ -42,6 +42,8 @@ const char *tn_address_text(const struct tn_address *a, char out[TN_ADDRESS_TEXT
 enum tn_address_kind tn_address_kind(const struct tn_address *a);
 /* That of a net all of which is of one row there; of any other, which may reach farther, public. */
 enum tn_address_kind tn_address_net_kind(const struct tn_address *net, int bits);
+/* The address of IPv4 that it is wrapped around; false: it is around none. */
+bool tn_address_unwrap(const struct tn_address *a, struct tn_address *inner);
 bool tn_address_same(const struct tn_address *a, const struct tn_address *b);
 /* Whether the first bits are the same. */
 bool tn_address_in(const struct tn_address *a, const struct tn_address *net, int bits);

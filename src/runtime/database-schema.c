@@ -186,8 +186,8 @@ static const char granted_denials[] =
     "   WHERE box = NEW.parent AND rule LIKE '!%';"
     " END;";
 
-const char *const tn_db_migrations[] = {
-    sandboxes,    service,      audit_notes, leases,        leases_of_older,
-    key_limits,   key_security, key_walls,   granted_rules, key_network,
-    box_timeouts, recipes,      blobs,       blob_orders,   recipe_sources,
-    tcp_ports,    box_sleeps,   box_stops,   granted_denials, NULL};
+const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,     leases,
+                                        leases_of_older, key_limits,  key_security,    key_walls,
+                                        granted_rules,   key_network, box_timeouts,    recipes,
+                                        blobs,           blob_orders, recipe_sources,  tcp_ports,
+                                        box_sleeps,      box_stops,   granted_denials, NULL};

@@ -237,39 +237,49 @@ static int check(const struct tn_sandbox *sb, const struct tn_spec *spec, struct
     return sb->backend->check ? sb->backend->check(&sb->rt->host, spec, err) : 0;
 }
 
+/* Where nobody answers for a gate, there is none only if the sandbox does not run. */
+static bool has_gate(struct tn_sandbox *sb, int64_t deadline)
+{
+    tn_autojson struct tn_json *told = ask_gate(sb, deadline);
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autoplace struct tn_place place = {0};
+
+    return told || sb->backend->inspect(sb->engine, &subject, &place, deadline, NULL) ||
+           place.status == TN_STATUS_RUNNING || place.status == TN_STATUS_PAUSED;
+}
+
 /* First what a restart reads, then the gate; what the gate does not take is not kept either. */
 static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, int64_t deadline,
                  struct tn_error *err)
 {
-    tn_autojson struct tn_json *told = ask_gate(sb, deadline);
     struct tn_subject subject = tn_sandbox_subject(sb);
+    bool gate = has_gate(sb, deadline);
 
     subject.spec = spec;
     if (tn_sandbox_keep_spec(sb, spec, err))
         return -1;
-    if (told && sb->backend->reload(sb->engine, &subject, deadline, err)) {
+    if (gate && sb->backend->reload(sb->engine, &subject, deadline, err)) {
         tn_store_spec(sb->rt->store, sb->id, sb->record.spec, NULL);
         return -1;
     }
     return tn_sandbox_reload(sb, err);
 }
 
-/* Which kind it has, where that changes: its gate stays, and so must what its backend makes of it. */
+/* Which kind it has from now on.  Its gate stays, and so it must have one by what is wanted. */
 static int change_kind(const struct tn_sandbox *sb, int network, struct tn_spec *wanted,
                        struct tn_error *err)
 {
     const struct tn_str_list *allow = NULL;
 
-    if (network == TN_NETWORK_DEFAULT)
-        return 0;
-    if (!tn_gated(network))
+    if (network != TN_NETWORK_DEFAULT && !tn_gated(network))
         return tn_fail(err, TN_E_INVALID, "network: expected open or allow, found %s",
                        tn_networks[network]);
-    wanted->network = network;
-    return sb->backend->network(&sb->rt->host, wanted, sb->record.ref, &allow) == network && allow
-               ? 0
-               : tn_fail(err, TN_E_CONFLICT, "network %s: it takes at least one rule here",
-                         tn_networks[network]);
+    if (network != TN_NETWORK_DEFAULT)
+        wanted->network = network;
+    network = sb->backend->network(&sb->rt->host, wanted, sb->record.ref, &allow);
+    return allow ? 0
+                 : tn_fail(err, TN_E_CONFLICT, "network %s: its gate takes at least one rule here",
+                           tn_networks[network]);
 }
 
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
@@ -290,6 +300,8 @@ int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change 
                  change_kind(sb, change->network, &wanted, err) || check(sb, &wanted, err) ||
                  (change->check && change->check(change->ctx, &wanted, err)) ||
                  apply(sb, &wanted, deadline, err);
+    if (!failed && change->done)
+        change->done(change->ctx);
     free(wanted.allow.items);
     return failed ? -1 : 0;
 }

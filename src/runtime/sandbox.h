@@ -194,15 +194,17 @@ void tn_sandbox_put_network(struct tn_sandbox *sb, struct tn_jw *w, int64_t dead
  * two of them.  How many. */
 int tn_sandbox_note_refusals(struct tn_sandbox *sb, struct tn_buf *out, int64_t deadline);
 /* Other rules for its gate, which count at once (connections that are there stay) and after every
- * restart.  check (may be NULL) may refuse the spec that is to be.  TN_E_CONFLICT: it has no gate;
- * TN_E_NOT_FOUND: a rule to be taken away is none of its own. */
+ * restart.  check (may be NULL) may refuse the spec that is to be.  TN_E_CONFLICT: it has no gate,
+ * or would have none; TN_E_NOT_FOUND: a rule to be taken away is none of its own. */
 struct tn_rules_change {
     int network; /* open or allow from now on; TN_NETWORK_DEFAULT: as it is */
     struct tn_str_list allow, deny;
     int (*check)(void *ctx, const struct tn_spec *wanted, struct tn_error *err);
+    void (*done)(void *ctx); /* it counts; nobody else changes it before this returns; or NULL */
     void *ctx;
 };
-extern const struct tn_fields tn_rules_change_fields; /* {"network", "allow": [...], "deny": [...]} */
+extern const struct tn_fields
+    tn_rules_change_fields; /* {"network", "allow": [...], "deny": [...]} */
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
                             int64_t deadline, struct tn_error *err);
 

@@ -81,6 +81,7 @@ static void patch_network(struct tn_http_exchange *x, void *ctx)
 
 const struct tn_route routes_native_network[] = {
     {"GET", "/v1/sandboxes/{id}/network", get_network, "its network, and what that refused", 0},
-    {"PATCH", "/v1/sandboxes/{id}/network", patch_network, "changes it, or adds and takes away rules", 0},
+    {"PATCH", "/v1/sandboxes/{id}/network", patch_network,
+     "changes it, or adds and takes away rules", 0},
     {0},
 };

@@ -419,16 +419,50 @@ static int network_of(const struct tn_service *s, const struct tn_spec *spec,
     return said == TN_NETWORK_DEFAULT ? TN_NETWORK_BRIDGE : said;
 }
 
-static int check_rules(const struct tn_service *s, int network, const struct tn_spec *base,
+static bool is_wider(int network, int than)
+{
+    static const int reach[] = {
+        [TN_NETWORK_NONE] = 0,   [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
+        [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
+    };
+    return reach[network] > reach[than];
+}
+
+struct reach {
+    int network;
+    const struct tn_str_list *rules; /* of the operator */
+};
+
+/* A key's own lies over what the template, or the runtime, has. */
+static struct reach reach_of(const struct tn_service *s, const struct key_limits *key,
+                             const struct tn_spec *base, const struct tn_spec *spec)
+{
+    struct reach c = {.network = network_of(s, spec, base, base->network, NULL)};
+
+    if (key->network != TN_NETWORK_DEFAULT && is_wider(c.network, key->network))
+        c.network = key->network;
+    network_of(s, spec, base, c.network, &c.rules);
+    if (!c.rules)
+        c.rules = &base->allow;
+    return c;
+}
+
+/* Whether the rules of that network are the spec's, or would be if it had any: not those of the
+ * configuration. */
+static bool has_own_rules(const struct tn_service *s, const struct tn_spec *spec)
+{
+    const struct tn_str_list *usual = NULL;
+    int network = network_of(s, spec, spec, spec->network, &usual);
+
+    return network != TN_NETWORK_NONE && (!usual || usual == &spec->allow);
+}
+
+static int check_rules(const struct tn_service *s, const struct reach *c,
                        const struct tn_spec *spec, struct tn_error *err)
 {
-    const struct tn_str_list *usual = NULL, *allowed;
-
-    network_of(s, spec, base, network, &usual);
-    allowed = usual ? usual : &base->allow;
-    tn_autorules struct tn_rules wide = {
-        .mode = network == TN_NETWORK_ALLOW || network == TN_NETWORK_NONE ? TN_GATE_ALLOW
-                                                                          : TN_GATE_OPEN};
+    const struct tn_str_list *allowed = c->rules;
+    bool listed = c->network == TN_NETWORK_ALLOW || c->network == TN_NETWORK_NONE;
+    tn_autorules struct tn_rules wide = {.mode = listed ? TN_GATE_ALLOW : TN_GATE_OPEN};
     tn_autorules struct tn_rules wanted = {0};
     char text[TN_ADDRESS_TEXT];
 
@@ -445,44 +479,31 @@ static int check_rules(const struct tn_service *s, int network, const struct tn_
                                "admin, or a template that says so",
                                spec->allow.items[i]);
     }
-    network_of(s, spec, spec, spec->network, &usual);
     const struct tn_rule *missing =
-        usual && usual == &spec->allow ? tn_rules_denial_without(&wide, &wanted) : NULL;
+        has_own_rules(s, spec) ? tn_rules_denial_without(&wide, &wanted) : NULL;
     return missing ? tn_fail(err, TN_E_DENIED,
                              "allow: the operator denies %s/%d, and so must these rules",
                              tn_address_text(&missing->net, text), missing->bits)
                    : 0;
 }
 
-static bool is_wider(int network, int than)
-{
-    static const int reach[] = {
-        [TN_NETWORK_NONE] = 0,   [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
-        [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
-    };
-    return reach[network] > reach[than];
-}
-
-/* A key's own ceiling lies over what the template, or the runtime, has. */
 static int check_network(const struct tn_service *s, const struct key_limits *key,
                          const struct tn_spec *base, const struct tn_spec *spec,
                          struct tn_error *err)
 {
-    int wide = network_of(s, spec, base, base->network, NULL);
+    const struct reach c = reach_of(s, key, base, spec);
     int wanted = network_of(s, spec, spec, spec->network, NULL);
 
     if (wanted == TN_NETWORK_BRIDGE && is_jail(s, spec))
         return 0; /* which no jail has: the backend says so */
-    if (key->network != TN_NETWORK_DEFAULT && is_wider(wide, key->network))
-        wide = key->network;
-    if (wanted != wide && wanted == TN_NETWORK_HOST)
+    if (wanted != c.network && wanted == TN_NETWORK_HOST)
         return denied("network host", err);
-    if (is_wider(wanted, wide))
+    if (is_wider(wanted, c.network))
         return tn_fail(err, TN_E_DENIED,
                        "network %s: the template, the runtime, or the key has %s; a wider one "
                        "takes the scope admin",
-                       tn_networks[wanted], tn_networks[wide]);
-    return check_rules(s, wide, base, spec, err);
+                       tn_networks[wanted], tn_networks[c.network]);
+    return check_rules(s, &c, spec, err);
 }
 
 /* Who says nothing has what the key allows at most. */
@@ -494,6 +515,30 @@ static void impose_network(const struct tn_service *s, const struct caller *who,
     if (most != TN_NETWORK_DEFAULT && spec->network == TN_NETWORK_DEFAULT &&
         is_wider(network_of(s, spec, spec, spec->network, NULL), most))
         spec->network = most;
+}
+
+static bool lists_rule(const struct tn_str_list *list, const char *rule)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], rule) == 0)
+            return true;
+    return false;
+}
+
+/* What the operator denies, a list of its own denies as well. */
+static void impose_denials(const struct tn_service *s, const struct caller *who,
+                           const struct tn_spec *base, struct tn_spec *spec)
+{
+    const struct reach c = reach_of(s, &who->limits, base, spec);
+    struct tn_str_list *own = &spec->allow;
+
+    for (size_t i = 0; has_own_rules(s, spec) && i < c.rules->count; i++) {
+        if (!tn_rule_denies(c.rules->items[i]) || lists_rule(own, c.rules->items[i]))
+            continue;
+        own->items = tn_realloc(own->items, (own->count + 2) * sizeof *own->items);
+        own->items[own->count++] = tn_strdup(c.rules->items[i]);
+        own->items[own->count] = NULL;
+    }
 }
 
 /* The stronger of what the key and what the operator demands; NULL: neither demands any. */
@@ -675,12 +720,14 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
     impose_network(s, who, spec);
     if (who->scopes & SCOPE_ADMIN)
         return 0;
-    int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
-                 (!fork && check_image(s, who, &base, spec, err)) ||
-                 check_reach(s, who->tenant, &who->limits, &base, spec, err) ||
-                 check_secrets(who->tenant, &base, spec, err) ||
-                 check_isolation(&who->limits, &base, spec, err) ||
-                 settle_limits(s, &base, factor, spec, err);
+    int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err);
+    if (!failed)
+        impose_denials(s, who, &base, spec);
+    failed = failed || (!fork && check_image(s, who, &base, spec, err)) ||
+             check_reach(s, who->tenant, &who->limits, &base, spec, err) ||
+             check_secrets(who->tenant, &base, spec, err) ||
+             check_isolation(&who->limits, &base, spec, err) ||
+             settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }
@@ -725,6 +772,17 @@ int bounds_rules(const struct tn_service *s, const struct caller *who, const cha
         base_of(s, template, &base, err) || check_network(s, &who->limits, &base, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
+}
+
+bool bounds_deny(const struct tn_service *s, const struct caller *who, const char *template,
+                 const struct tn_spec *spec, const char *rule)
+{
+    struct tn_spec base;
+    bool denied = base_of(s, template, &base, NULL) == 0 &&
+                  lists_rule(reach_of(s, &who->limits, &base, spec).rules, rule);
+
+    tn_spec_done(&base);
+    return denied;
 }
 
 struct tn_json *bounds_labels(const struct tn_service *s, const char *template)

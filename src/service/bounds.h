@@ -49,6 +49,10 @@ int bounds_again(const struct tn_service *s, const char *tenant, const char *key
 int bounds_rules(const struct tn_service *s, const struct caller *who, const char *template,
                  const struct tn_spec *spec, struct tn_error *err);
 
+/* Whether that rule, which denies, is the operator's for a sandbox of that template. */
+bool bounds_deny(const struct tn_service *s, const struct caller *who, const char *template,
+                 const struct tn_spec *spec, const char *rule);
+
 /* Whether that key is an administrator's, and counts. */
 bool bounds_admin(const struct tn_service *s, const char *key_id);
 /* The labels that the operator gives sandboxes of that template; NULL: none.  The caller's to end.

@@ -92,7 +92,9 @@ static int keep(struct box *b, struct tn_sandbox *sb, const struct tn_spec *want
     if (tn_sandbox_change_env(sb, wanted->env, tn_deadline_in(CHANGE_SECONDS), err))
         return -1;
     pthread_mutex_lock(&b->row);
-    int failed = row_spec(b, wanted, err);
+    struct tn_spec now = b->spec; /* borrows everything */
+    now.env = wanted->env;
+    int failed = row_spec(b, &now, err);
     if (!failed) {
         struct tn_json *env = tn_json_copy(wanted->env);
         pthread_mutex_lock(&b->lock);

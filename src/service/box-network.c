@@ -13,15 +13,10 @@ enum { DETAIL_MAX = 4096 };
 
 /* --- whose rules they are --------------------------------------------------------------------- */
 
-static bool denies(const char *rule)
-{
-    return *rule == '!';
-}
-
 /* Those that deny are everybody's. */
 static void leave_out_rule(struct tn_str_list *rules, const char *rule)
 {
-    for (size_t i = 0; i < rules->count && !denies(rule);) {
+    for (size_t i = 0; i < rules->count && !tn_rule_denies(rule);) {
         if (strcmp(rules->items[i], rule) == 0)
             rules->items[i] = rules->items[--rules->count];
         else
@@ -63,6 +58,38 @@ static int own_rules(const struct box *b, const struct tn_spec *spec, struct tn_
     return found < 0 ? -1 : 0;
 }
 
+struct denials {
+    struct tn_rules rules;
+    struct tn_error *err;
+};
+
+static int add_denial(const struct tn_db_row *row, void *ctx)
+{
+    struct denials *d = ctx;
+    const char *granted = tn_db_text(row, 0);
+
+    return granted && tn_rule_denies(granted) ? tn_rules_add(&d->rules, granted, d->err) : 0;
+}
+
+/* Whether none of these goes before what the operator denies to it. */
+static int check_granted(const struct box *b, const struct tn_str_list *rules, struct tn_error *err)
+{
+    struct denials d = {.err = err};
+    tn_autorules struct tn_rules own = {0};
+    int failed = tn_db_each(b->s->db, add_denial, &d, err,
+                            "SELECT rule FROM box_grant WHERE box = ?", "t", b->names.id) < 0;
+
+    for (size_t i = 0, done = 0; !failed && i < rules->count; i++) {
+        failed = tn_rules_add(&own, rules->items[i], err);
+        for (; !failed && done < own.count; done++)
+            if (tn_rules_contradict(&d.rules, &own.items[done]))
+                failed = tn_fail(err, TN_E_DENIED, "allow %.200s: the operator denies it",
+                                 rules->items[i]);
+    }
+    tn_rules_done(&d.rules);
+    return failed ? -1 : 0;
+}
+
 void box_rules(struct box *b, struct tn_rules *out)
 {
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, NULL);
@@ -81,6 +108,7 @@ int box_may_start(struct box *b, struct tn_error *err)
         return -1;
     now.network = tn_sandbox_spec(sb)->network;
     int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
+                 check_granted(b, &now.allow, err) ||
                  bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
     free(now.allow.items);
     return failed ? -1 : 0;
@@ -105,15 +133,17 @@ int box_may_reach(struct box *b, const struct caller *who, const char *rule, str
         return -1;
     const struct tn_spec *now = tn_sandbox_spec(sb);
     wanted.network = now->network;
-    wanted.allow = (struct tn_str_list){
-        .items = tn_calloc(now->allow.count + 2, sizeof *wanted.allow.items)};
+    wanted.allow =
+        (struct tn_str_list){.items = tn_calloc(now->allow.count + 2, sizeof *wanted.allow.items)};
     for (size_t i = 0; i < now->allow.count; i++) /* what it is denied stays so */
-        if (denies(now->allow.items[i]))
+        if (tn_rule_denies(now->allow.items[i]))
             wanted.allow.items[kept++] = now->allow.items[i];
     wanted.allow.items[kept++] = (char *)(uintptr_t)rule;
     wanted.allow.count = kept;
-    int failed = who ? bounds_rules(b->s, who, b->template, &wanted, err)
-                     : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err);
+    bool operators = who && who->scopes & SCOPE_ADMIN;
+    int failed = (!operators && check_granted(b, &wanted.allow, err)) ||
+                 (who ? bounds_rules(b->s, who, b->template, &wanted, err)
+                      : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err));
     free(wanted.allow.items);
     return failed ? -1 : 0;
 }
@@ -137,47 +167,40 @@ struct change {
     const struct tn_str_list *granted; /* NULL: its maker's own */
 };
 
-/* Whether its maker may start it with that, without the rules that the operator gives to it. */
-static int may_its_maker(const struct change *c, struct tn_spec *own, struct tn_error *err)
-{
-    const struct box *b = c->b;
-
-    for (size_t i = 0; i < c->granted->count; i++)
-        leave_out_rule(&own->allow, c->granted->items[i]);
-    return bounds_again(b->s, b->tenant, b->key_id, b->template, own, err);
-}
-
-static int check(void *ctx, const struct tn_spec *wanted, struct tn_error *err)
-{
-    const struct change *c = ctx;
-    bool kind = c->wish->network != TN_NETWORK_DEFAULT;
-    struct tn_spec own = *wanted; /* borrows everything */
-
-    int failed = own_rules(c->b, wanted, &own.allow, err) ||
-                 bounds_rules(c->b->s, c->who, c->b->template, &own, err) ||
-                 (c->granted && kind && may_its_maker(c, &own, err));
-    free(own.allow.items);
-    return failed || (c->granted && grant(c->b, c->granted, err)) ? -1 : 0;
-}
-
-static int note_granted(const struct tn_db_row *row, void *ctx)
+static int note_row(const struct tn_db_row *row, void *ctx)
 {
     *(bool *)ctx = true;
-    (void)row;
     return 0;
 }
 
-/* What the operator denies to it is for the operator to take away. */
-static int may_take_away(struct box *b, const struct caller *who, const struct tn_str_list *rules,
-                         struct tn_error *err)
+static int is_granted(const struct box *b, const char *rule, bool *granted, struct tn_error *err)
+{
+    *granted = false;
+    return tn_db_each(b->s->db, note_row, granted, err,
+                      "SELECT rule FROM box_grant WHERE box = ? AND rule = ?", "tt", b->names.id,
+                      rule) < 0
+               ? -1
+               : 0;
+}
+
+bool box_is_denied(const struct box *b, const struct caller *who, const char *rule)
 {
     bool granted = false;
 
-    for (size_t i = 0; i < rules->count && !(who->scopes & SCOPE_ADMIN); i++) {
-        if (denies(rules->items[i]) &&
-            tn_db_each(b->s->db, note_granted, &granted, err,
-                       "SELECT rule FROM box_grant WHERE box = ? AND rule = ?", "tt", b->names.id,
-                       rules->items[i]) < 0)
+    if (!tn_rule_denies(rule) || who->scopes & SCOPE_ADMIN)
+        return false;
+    return is_granted(b, rule, &granted, NULL) || granted ||
+           bounds_deny(b->s, who, b->template, &b->spec, rule);
+}
+
+/* What the operator denies to it is for the operator to take away. */
+static int may_take_away(const struct change *c, struct tn_error *err)
+{
+    const struct tn_str_list *rules = &c->wish->deny;
+
+    for (size_t i = 0; i < rules->count && !(c->who->scopes & SCOPE_ADMIN); i++) {
+        bool granted = false;
+        if (tn_rule_denies(rules->items[i]) && is_granted(c->b, rules->items[i], &granted, err))
             return -1;
         if (granted)
             return tn_fail(err, TN_E_DENIED, "deny %.200s: the operator's", rules->items[i]);
@@ -185,7 +208,43 @@ static int may_take_away(struct box *b, const struct caller *who, const struct t
     return 0;
 }
 
-/* Its sandbox has that already; the row is for who looks, and for its forks. */
+/* Whether it may reach more afterwards than what rules say. */
+static bool widens(const struct tn_rules_change *wish)
+{
+    bool widens = wish->network != TN_NETWORK_DEFAULT;
+
+    for (size_t i = 0; i < wish->deny.count; i++)
+        widens = widens || tn_rule_denies(wish->deny.items[i]);
+    return widens;
+}
+
+/* Whether it could be started again with that, without the rules that the operator gives to it. */
+static int may_its_maker(const struct change *c, struct tn_spec *own, struct tn_error *err)
+{
+    const struct box *b = c->b;
+
+    for (size_t i = 0; c->granted && i < c->granted->count; i++)
+        leave_out_rule(&own->allow, c->granted->items[i]);
+    return bounds_again(b->s, b->tenant, b->key_id, b->template, own, err);
+}
+
+static int check(void *ctx, const struct tn_spec *wanted, struct tn_error *err)
+{
+    const struct change *c = ctx;
+    bool operators = c->who->scopes & SCOPE_ADMIN;
+    struct tn_spec own = *wanted; /* borrows everything */
+
+    int failed = may_take_away(c, err) || own_rules(c->b, wanted, &own.allow, err);
+    if (failed)
+        return -1;
+    failed = (!operators && check_granted(c->b, &own.allow, err)) ||
+             bounds_rules(c->b->s, c->who, c->b->template, &own, err) ||
+             (widens(c->wish) && may_its_maker(c, &own, err));
+    free(own.allow.items);
+    return failed || (c->granted && grant(c->b, c->granted, err)) ? -1 : 0;
+}
+
+/* Its sandbox has that already; the row is for who looks. */
 static void keep_network(struct box *b, int network)
 {
     pthread_mutex_lock(&b->row);
@@ -197,11 +256,15 @@ static void keep_network(struct box *b, int network)
 }
 
 /* Whoever adds a rule again that was taken away does so on its own account. */
-static void take_back(struct box *b, const struct tn_str_list *rules)
+static void note_change(void *ctx)
 {
-    for (size_t i = 0; i < rules->count; i++)
-        tn_db_run(b->s->db, NULL, "DELETE FROM box_grant WHERE box = ? AND rule = ?", "tt",
-                  b->names.id, rules->items[i]);
+    const struct change *c = ctx;
+
+    if (c->wish->network != TN_NETWORK_DEFAULT)
+        keep_network(c->b, c->wish->network);
+    for (size_t i = 0; i < c->wish->deny.count; i++)
+        tn_db_run(c->b->s->db, NULL, "DELETE FROM box_grant WHERE box = ? AND rule = ?", "tt",
+                  c->b->names.id, c->wish->deny.items[i]);
 }
 
 int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
@@ -214,17 +277,13 @@ int box_change_rules(struct box *b, const struct caller *who, const struct tn_ru
     struct tn_rules_change change = *wish; /* borrows everything */
 
     change.check = check;
+    change.done = note_change;
     change.ctx = &c;
-    if (box_await_known(b, deadline, err) || may_take_away(b, who, &wish->deny, err))
+    if (box_await_known(b, deadline, err))
         return -1;
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
-    if (!sb)
+    if (!sb || tn_sandbox_change_rules(sb, &change, deadline, err))
         return -1;
-    if (tn_sandbox_change_rules(sb, &change, deadline, err))
-        return -1;
-    if (wish->network != TN_NETWORK_DEFAULT)
-        keep_network(b, wish->network);
-    take_back(b, &wish->deny);
     box_changed(b);
     return 0;
 }

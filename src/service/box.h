@@ -215,6 +215,8 @@ int box_may_start(struct box *b, struct tn_error *err);
  * are those of spec; the caller frees the items. */
 int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_spec *spec,
                       struct tn_str_list *out, struct tn_error *err);
+/* Whether that rule denies what the operator denies to it: this caller cannot take it away. */
+bool box_is_denied(const struct box *b, const struct caller *who, const char *rule);
 /* Other rules for the gate of its network (tn_sandbox_change_rules).  Those that a caller without
  * the scope admin wants, and all that it has of its own, must be within the bounds of its maker:
  * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */

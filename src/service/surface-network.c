@@ -51,6 +51,16 @@ static struct tn_str_list without(const struct tn_json *these, const struct tn_j
     return out;
 }
 
+/* What the operator denies is kept, whatever the wish. */
+static void keep_denied(const struct box *b, const struct caller *who, struct tn_str_list *deny)
+{
+    for (size_t i = 0; i < deny->count;)
+        if (box_is_denied(b, who, deny->items[i]))
+            deny->items[i] = deny->items[--deny->count];
+        else
+            i++;
+}
+
 /* Nothing at all is a gate without rules, where there is a gate. */
 static int change(struct box *b, const struct caller *who, const struct tn_json *wish,
                   const struct tn_json *has, struct tn_error *err)
@@ -66,10 +76,11 @@ static int change(struct box *b, const struct caller *who, const struct tn_json 
                              "the network of this sandbox is %.20s, without a gate, for as long as "
                              "it lives",
                              network);
-    struct tn_rules_change change = {
-        .network = strcmp(wanted, "open") == 0 ? TN_NETWORK_OPEN : TN_NETWORK_ALLOW,
-        .allow = without(rules, old),
-        .deny = without(old, rules)};
+    struct tn_rules_change change = {.network = strcmp(wanted, "open") == 0 ? TN_NETWORK_OPEN
+                                                                            : TN_NETWORK_ALLOW,
+                                     .allow = without(rules, old),
+                                     .deny = without(old, rules)};
+    keep_denied(b, who, &change.deny);
     int failed = box_change_rules(b, who, &change, err);
     free(change.allow.items);
     free(change.deny.items);
@@ -102,8 +113,5 @@ int surface_change_network(struct box *b, const struct caller *who, const struct
     if (tn_json_parse(tn_buf_str(&now), now.len, &has, err))
         return -1;
     const char *text = members->len == 2 && has_rules(has) ? all : tn_buf_str(members);
-    return tn_json_parse(text, strlen(text), &wish, err) ||
-                   change(b, who, wish, has, err)
-               ? -1
-               : 0;
+    return tn_json_parse(text, strlen(text), &wish, err) || change(b, who, wish, has, err) ? -1 : 0;
 }

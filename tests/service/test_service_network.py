@@ -108,33 +108,69 @@ def test_what_the_operator_takes_away_or_gives(service):
     assert alice.patch(at(given, "/network"), {"allow": ["203.0.113.7:4711"]}).status == 403
 
 
+def rules_of(client, box):
+    return client.get(at(box, "/network")).ok().json["rules"]
+
+
 def test_what_the_operator_denies_stays_denied(service):
     service.stop()
     service.write_config(DENIED)
     service.start()
-    alice, root = service.tenant("alice"), service.client()
-    for rules in ([], ["8.8.8.0/24:*"], ["!198.51.100.0/25"]):
-        refused = alice.post("/v1/sandboxes", {"template": "fenced", "allow": rules})
-        assert refused.status == 403 and "denies 198.51.100.0/24" in refused.json["detail"], refused
-    for rule in ("198.51.100.7:80", "198.51.100.0/25:*", "0.0.0.0/0:*"):
-        assert alice.post("/v1/sandboxes", {"template": "fenced", "allow": ["!198.51.100.0/24", rule]}).status == 403
+    alice, root, denied = service.tenant("alice"), service.client(), "!198.51.100.0/24"
+    # A list of its own has what the operator denies, too.
+    for rules in ([], ["8.8.8.0/24:*", "0.0.0.0/0:*"], ["!198.51.100.0/25"], ["!198.51.0.0/16"]):
+        one = make(alice, template="fenced", allow=rules)
+        assert rules_of(alice, one) == [*rules, denied] == one["spec"]["allow"]
+        alice.delete(at(one)).ok(204)
+    for rule in ("198.51.100.7:80", "198.51.100.0/24:*", "198.51.100.0/25:*"):
+        assert alice.post("/v1/sandboxes", {"template": "fenced", "allow": [denied, rule]}).status == 403
     box = make(alice, template="fenced")
     path = at(box, "/network")
-    assert alice.patch(path, {"deny": ["!198.51.100.0/24"]}).status == 403
-    assert alice.patch(path, {"allow": ["!203.0.113.0/24", "8.8.8.0/24:*"]}).ok().json["rules"][0] == "!198.51.100.0/24"
-    assert alice.patch(path, {"network": "allow", "deny": ["!198.51.100.0/24"]}).status == 403
+    assert alice.patch(path, {"deny": [denied]}).status == 403
+    assert alice.patch(path, {"allow": ["198.51.100.0/24:*"]}).status == 403
+    assert alice.patch(path, {"allow": ["!203.0.113.0/24", "8.8.8.0/24:*"]}).ok().json["rules"][0] == denied
+    assert alice.patch(path, {"network": "allow", "deny": [denied]}).status == 403
     now = alice.patch(path, {"network": "allow", "deny": ["!203.0.113.0/24"]}).ok().json
-    assert now["network"] == "allow" and now["rules"] == ["!198.51.100.0/24", "8.8.8.0/24:*"]
+    assert now["network"] == "allow" and now["rules"] == [denied, "8.8.8.0/24:*"]
     assert alice.get(at(box)).ok().json["spec"]["network"] == "allow"
-    # What an administrator denies is for no tenant to take away, nor from a fork.
-    root.patch(path, {"allow": ["!192.0.2.0/24"]}).ok()
-    for path in (path, at(alice.post(at(box, "/fork"), {}).ok(201).json, "/network")):
-        refused = alice.patch(path, {"deny": ["!192.0.2.0/24"]})
+    assert root.patch(path, {"deny": [denied]}).status == 403  # it could not be started again
+
+
+def test_what_an_administrator_denies(service):
+    service.stop()
+    service.write_config(DENIED)
+    service.start()
+    alice, root, denied = service.tenant("alice", "--e2b"), service.client(), "!8.8.8.0/24"
+    box = make(alice, template="fenced")
+    root.patch(at(box, "/network"), {"allow": [denied]}).ok()
+    for one in (box, alice.post(at(box, "/fork"), {}).ok(201).json):
+        path = at(one, "/network")
+        assert denied in rules_of(alice, one)
+        refused = alice.patch(path, {"deny": [denied]})
         assert refused.status == 403 and "the operator's" in refused.json["detail"]
-        assert alice.get(path).ok().json["network"] == "allow"
+        for rule in ("8.8.8.0/24:*", "8.8.8.0/25:*", "8.8.8.8:80"):
+            refused = alice.patch(path, {"allow": [rule]})
+            assert refused.status == 403 and ("denies it" in refused.json["detail"] or "more than" in refused.json["detail"])
+        alice.patch(path, {"allow": ["8.8.0.0/16:*"]}).ok()  # but for what is denied
+        # Clients that replace the whole list leave it there.
+        alice.put(f"/sandboxes/{one['id']}/network", {"denyOut": ["1.1.1.1"]}).ok(204)
+        assert set(rules_of(alice, one)) == {"!198.51.100.0/24", denied, "!1.1.1.1"}
+        alice.put(f"/sandboxes/{one['id']}/network", {}).ok(204)
+        assert {"!198.51.100.0/24", denied} < set(rules_of(alice, one))
     alice.post(at(box, "/stop")).ok()
     alice.post(at(box, "/resume")).ok()
-    root.patch(at(box, "/network"), {"deny": ["!192.0.2.0/24"]}).ok()
+    root.patch(at(box, "/network"), {"deny": [denied]}).ok()
+    assert denied not in rules_of(alice, box)
+
+
+def test_a_rule_is_one_line(service):
+    """The gate reads rules line by line: what stood behind a newline was a rule that nobody had looked at."""
+    alice = service.tenant("alice")
+    lines = "http://good.example/\n169.254.169.254\n10.0.0.0/8:*"
+    assert alice.post("/v1/sandboxes", {"allow": [lines]}).status in (400, 422)
+    box = make(alice)
+    assert alice.patch(at(box, "/network"), {"allow": [lines]}).status in (400, 422)
+    assert rules_of(alice, box) == ["good.example", "*.wide.example"]
 
 
 def test_an_administrator_widens_no_tenants_kind(service):

@@ -152,8 +152,7 @@ char *jail_ref_isolation(const struct jail_ref *ref);
 /* Whether its network is behind the gate. */
 bool jail_ref_is_gated(const struct jail_ref *ref);
 /* What that gate lets through now, which may have changed since it was started. */
-void jail_ref_set_reach(const struct tn_host *host, const struct tn_subject *subject,
-                        struct jail_ref *ref);
+void jail_ref_set_reach(const struct tn_subject *subject, struct jail_ref *ref);
 /* Whether the jail runs; then ref says what is so, also when subject's own was out of date.  Ends
  * with jail_ref_done in either case. */
 bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline);

@@ -12,15 +12,12 @@ int jail_network(const struct tn_host *host, const struct tn_spec *spec, const c
     return network;
 }
 
-void jail_ref_set_reach(const struct tn_host *host, const struct tn_subject *subject,
-                        struct jail_ref *ref)
+void jail_ref_set_reach(const struct tn_subject *subject, struct jail_ref *ref)
 {
-    const struct tn_str_list *allow;
-    int network = jail_network(host, subject->spec, NULL, &allow);
+    int network = subject->spec->network;
 
     if (jail_ref_is_gated(ref) && tn_gated(network))
-        ref->reach =
-            network == TN_NETWORK_ALLOW ? TN_JAIL_REACH_ALLOW : TN_JAIL_REACH_OPEN;
+        ref->reach = network == TN_NETWORK_ALLOW ? TN_JAIL_REACH_ALLOW : TN_JAIL_REACH_OPEN;
 }
 
 int jail_reload(void *engine, const struct tn_subject *subject, int64_t deadline,

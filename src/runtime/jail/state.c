@@ -213,7 +213,7 @@ int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place
         place->status =
             jail_is_frozen(e, subject, &ref, deadline) ? TN_STATUS_PAUSED : TN_STATUS_RUNNING;
         place->address = jail_address(subject);
-        jail_ref_set_reach(e->host, subject, &ref);
+        jail_ref_set_reach(subject, &ref);
         place->ref = jail_ref_write(&ref);
         place->isolation = jail_ref_isolation(&ref);
         place->reason = limits_met(e, subject, &ref, deadline);

@@ -66,11 +66,15 @@ static bool is_out_of_reach(const char *text)
            tn_address_net_kind(&given.net, given.bits) != TN_ADDRESS_PUBLIC;
 }
 
-static int put_denials(struct tn_jw *w, const struct tn_json *deny, struct tn_error *err)
+/* everywhere is no rule: whatever is not allowed is denied then. */
+static int put_denials(struct tn_jw *w, const struct tn_json *allow, const struct tn_json *deny,
+                       struct tn_error *err)
 {
     for (size_t i = 0; i < tn_json_count(deny); i++) {
         const char *said = tn_json_str(tn_json_at(deny, i), NULL), *text = said ? said : "";
-        if (!is_out_of_reach(text) && surface_put_denial(w, text, err))
+        bool needed =
+            strcmp(text, everywhere) != 0 && (tn_json_count(allow) || !is_out_of_reach(text));
+        if (needed && surface_put_denial(w, text, err))
             return tn_error_context(err, "network: denyOut");
     }
     return 0;
@@ -85,7 +89,7 @@ static int put_rules(struct tn_jw *w, const struct tn_json *allow, const struct 
         const char *text = tn_json_str(tn_json_at(allow, i), NULL);
         surface_put_rule(w, text ? text : "");
     }
-    int failed = put_denials(w, deny, err);
+    int failed = put_denials(w, allow, deny, err);
     tn_jw_array_end(w);
     return failed;
 }
@@ -111,7 +115,7 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
     if (!closed || tn_json_lists(allow, everywhere))
         return 0;
     tn_jw_kstr(w, "network", tn_json_count(allow) ? "allow" : "none");
-    return tn_json_count(allow) ? put_rules(w, allow, NULL, err) : 0;
+    return tn_json_count(allow) ? put_rules(w, allow, deny, err) : 0;
 }
 
 int e2b_read_public(const struct tn_service *s, const struct tn_json *network, bool usual,

@@ -42,6 +42,9 @@ static void refuses_nonsense(void **state)
         "http://good.test/a*b",
         "@nothing",
         "good.test:80x",
+        "http://good.test/\n10.0.0.0/8:*",
+        "http://good.test/\r",
+        "GET http://good.test/\x7f",
     };
 
     for (size_t i = 0; i < TN_COUNT(wrong); i++) {
@@ -174,9 +177,9 @@ static void denies(void **state)
     tn_autorules struct tn_rules r =
         rules_of("open\n!203.0.113.0/24\n203.0.113.64/26:443\n!203.0.113.65\n203.0.113.65:80\n"
                  "!0.0.0.0/0\n198.51.100.7\n![2001:db8::]/32\n");
-    static const char *const wrong[] = {"!",         "!a.test",         "!203.0.113.0/33",
-                                        "!::1",      "!203.0.113.0:80", "!tcp://203.0.113.0",
-                                        "!@packages", "!!203.0.113.0",  "GET !203.0.113.0"};
+    static const char *const wrong[] = {"!",          "!a.test",         "!203.0.113.0/33",
+                                        "!::1",       "!203.0.113.0:80", "!tcp://203.0.113.0",
+                                        "!@packages", "!!203.0.113.0",   "GET !203.0.113.0"};
     struct tn_address a;
 
     assert_false(reaches(&r, "203.0.113.7", 443, false));
@@ -190,6 +193,14 @@ static void denies(void **state)
     assert_true(tn_address_parse("203.0.113.66", &a) && tn_rules_know_address(&r, &a, false));
     assert_true(tn_address_parse("2001:db8::7", &a) && tn_rules_deny(&r, &a));
     assert_true(tn_address_parse("2001:db9::7", &a) && !tn_rules_deny(&r, &a));
+    /* What leads to an address of IPv4 is as far as that one. */
+    tn_autorules struct tn_rules nat =
+        rules_of("allow\n[::]/0:*\n!203.0.113.0/24\n~198.51.100.0/24\n");
+    assert_true(tn_address_parse("64:ff9b::203.0.113.7", &a) && tn_rules_deny(&nat, &a));
+    assert_false(reaches(&nat, "64:ff9b::203.0.113.7", 443, false));
+    assert_false(reaches(&nat, "2002:cb00:7107::1", 443, false));
+    assert_false(reaches(&nat, "64:ff9b::198.51.100.7", 443, false));
+    assert_true(reaches(&nat, "64:ff9b::192.0.2.7", 443, false));
     assert_false(tn_rules_know_name(&r, "203.0.113.0"));
     for (size_t i = 0; i < TN_COUNT(wrong); i++)
         assert_int_equal(tn_rules_add(&r, wrong[i], NULL), -1);
@@ -211,7 +222,8 @@ static void denials_are_kept(void **state)
     assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n", out), "8.8.8.0");
     assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n8.8.8.0/24\n", out), "8.8.8.0");
     assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n!8.8.8.8\n", out), "8.8.8.0");
-    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n!8.8.0.0/16\n", out), "");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "open\n!8.8.0.0/16\n", out), "8.8.8.0");
+    assert_string_equal(lacks("open\n!8.8.8.0/24\n", "allow\n!8.8.8.0/24\n", out), "");
     assert_string_equal(lacks("open\n!8.8.8.8\n![::]/0\n", "open\n!8.8.8.8\n", out), "::");
 }
 
@@ -344,14 +356,19 @@ static void only_narrows(void **state)
     assert_true(narrows("open\n10.0.0.1\n", "10.0.0.1:80"));
     assert_true(narrows("allow\n", "!8.8.8.0/24"));
     assert_false(narrows("allow\n!8.8.8.0/24\n", "8.8.8.0/24"));
+    assert_false(narrows("open\n!8.8.8.0/24\n", "8.8.8.0/24:*"));
     assert_false(narrows("open\n!8.8.8.0/24\n", "8.8.8.0/25:*"));
-    assert_false(narrows("open\n!8.8.8.0/24\n", "8.8.0.0/16:*"));
-    assert_false(narrows("open\n!8.8.8.0/24\n", "0.0.0.0/0:*"));
+    assert_true(narrows("open\n!8.8.8.0/24\n", "8.8.0.0/16:*")); /* what is denied stays so */
+    assert_true(narrows("open\n!8.8.8.0/24\n", "0.0.0.0/0:*"));
     assert_true(narrows("open\n!8.8.8.0/24\n", "8.8.9.0/24:*"));
     assert_true(narrows("open\n!8.8.8.0/24\n", "[2001:4860::]/32:*"));
     assert_true(narrows("open\n!8.8.8.0/24\n", "any.test"));
     assert_true(narrows("open\n!8.8.8.0/24\n8.8.8.8:53\n", "8.8.8.8:53"));
-    assert_false(narrows("open\n!8.8.8.8\n8.8.8.0/24\n", "8.8.8.0/24"));
+    assert_true(narrows("open\n!8.8.8.8\n8.8.8.0/24\n", "8.8.8.0/24"));
+    assert_true(narrows("allow\n10.0.0.0/8\n!10.1.0.0/16\n", "10.0.0.0/8"));
+    assert_true(narrows("allow\n10.0.0.0/8\n!10.1.0.0/16\n", "10.0.0.0/15"));
+    assert_false(narrows("allow\n10.0.0.0/8\n!10.1.0.0/16\n", "10.1.0.0/16"));
+    assert_false(narrows("allow\n10.0.0.0/8\n!10.1.0.0/16\n", "10.1.2.3"));
 }
 
 static void normalises_names(void **state)
@@ -393,13 +410,20 @@ static void offers_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_nonsense),     cmocka_unit_test(ships_lists),
-        cmocka_unit_test(knows_names),          cmocka_unit_test(judges_ports_and_protocols),
-        cmocka_unit_test(judges_addresses),     cmocka_unit_test(nets_are_too_wide),
-        cmocka_unit_test(denies),               cmocka_unit_test(denials_are_kept),
-        cmocka_unit_test(wide_nets_are_public), cmocka_unit_test(near_nets_are_out_of_reach),
-        cmocka_unit_test(judges_requests),      cmocka_unit_test(only_narrows),
-        cmocka_unit_test(normalises_names),     cmocka_unit_test(judges_requests_inside_tls),
+        cmocka_unit_test(refuses_nonsense),
+        cmocka_unit_test(ships_lists),
+        cmocka_unit_test(knows_names),
+        cmocka_unit_test(judges_ports_and_protocols),
+        cmocka_unit_test(judges_addresses),
+        cmocka_unit_test(nets_are_too_wide),
+        cmocka_unit_test(denies),
+        cmocka_unit_test(denials_are_kept),
+        cmocka_unit_test(wide_nets_are_public),
+        cmocka_unit_test(near_nets_are_out_of_reach),
+        cmocka_unit_test(judges_requests),
+        cmocka_unit_test(only_narrows),
+        cmocka_unit_test(normalises_names),
+        cmocka_unit_test(judges_requests_inside_tls),
         cmocka_unit_test(offers_rules),
     };
 
