@@ -1,4 +1,4 @@
-/* Rules: whatever is accepted covers itself, and is judged without a fault. */
+/* Rules: whatever is accepted covers itself, is judged without a fault, and is one line of a list. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -6,11 +6,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void add_one(const uint8_t *data, size_t size)
+{
+    tn_autofree char *text = tn_strndup((const char *)data, size);
+    tn_autofree char *list = tn_asprintf("allow\n%s\n", text);
+    tn_autorules struct tn_rules one = {0}, again = {0};
+
+    if (tn_rules_add(&one, text, NULL) == 0 &&
+        (tn_rules_parse(list, strlen(list), &again, NULL) < 0 || again.count != one.count))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tn_autorules struct tn_rules r;
     struct tn_address a;
 
+    add_one(data, size);
     if (tn_rules_parse((const char *)data, size, &r, NULL) < 0 || !tn_address_parse("10.0.0.1", &a))
         return 0;
     for (size_t i = 0; i < r.count; i++)
