@@ -1,4 +1,4 @@
-/* Rules: whatever is accepted covers itself, is judged without a fault, and is one line of a list. */
+/* Rules: what is accepted covers itself, is judged without a fault, and is one line of a list. */
 #include <stdint.h>
 #include <stdlib.h>
 
