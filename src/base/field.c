@@ -139,6 +139,14 @@ bool tn_field_is_null(const struct tn_field *row, const void *object)
     return false;
 }
 
+bool tn_str_list_has(const struct tn_str_list *list, const char *text)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], text) == 0)
+            return true;
+    return false;
+}
+
 static void free_strings(struct tn_str_list *list)
 {
     for (size_t i = 0; i < list->count; i++)

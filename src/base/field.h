@@ -40,6 +40,8 @@ struct tn_str_list {
     size_t count;
 };
 
+bool tn_str_list_has(const struct tn_str_list *list, const char *text);
+
 /* Null when items is NULL. */
 struct tn_int_list {
     int64_t *items;

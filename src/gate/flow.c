@@ -10,7 +10,8 @@ struct flow {
     struct flow *next;
     struct timer timer;
     struct watch out;
-    struct ends ends; /* from the sandbox */
+    struct ends ends;  /* from the sandbox */
+    unsigned settings; /* by which it passes */
 };
 
 static size_t bucket_of(const struct ends *e)
@@ -46,6 +47,18 @@ static void flow_over(struct gate *g, struct timer *t)
     end_flow(g, CONTAINER(t, struct flow, timer));
 }
 
+/* False: it has ended, for the rules are others now. */
+static bool still_passes(struct gate *g, struct flow *f)
+{
+    if (f->settings == g->settings)
+        return true;
+    f->settings = g->settings;
+    if (judge(g, &f->ends.to, f->ends.to_port, true).verdict == PASSES)
+        return true;
+    end_flow(g, f);
+    return false;
+}
+
 static void flow_answers(struct gate *g, struct watch *w, uint32_t events)
 {
     struct flow *f = CONTAINER(w, struct flow, out);
@@ -54,7 +67,7 @@ static void flow_answers(struct gate *g, struct watch *w, uint32_t events)
                               .from_port = f->ends.to_port,
                               .to_port = f->ends.from_port};
 
-    while (f->out.fd >= 0) {
+    while (f->out.fd >= 0 && still_passes(g, f)) {
         ssize_t n = recv(f->out.fd, g->buffer, sizeof g->buffer, MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN)
             return;
@@ -83,6 +96,7 @@ static struct flow *begin_flow(struct gate *g, const struct ends *e)
     f->out = (struct watch){.fd = TN_TAKE_FD(fd), .ready = flow_answers};
     f->timer.over = flow_over;
     f->ends = *e;
+    f->settings = g->settings;
     f->next = g->flows[bucket];
     g->flows[bucket] = f;
     g->flow_count++;
@@ -126,7 +140,7 @@ static void take_datagram(struct gate *g, const struct ends *e, size_t size)
         return;
     }
     f = find_flow(g, e);
-    if (!f) {
+    if (!f || !still_passes(g, f)) {
         struct judgement j = judge(g, &e->to, e->to_port, true);
         if (j.verdict != PASSES) {
             refuse(g, target_text(g, &e->to, e->to_port, what),

@@ -201,6 +201,7 @@ struct gate {
     struct tn_address servers[SERVERS_MAX];
     size_t server_count;
     double ask_seconds; /* 0: nobody is there to be asked */
+    unsigned settings;  /* how often it was given some */
 
     struct timer timers[TIMER_KINDS]; /* heads of rings */
     struct grave *graves;

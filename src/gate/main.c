@@ -62,6 +62,7 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
     }
     tn_rules_done(&g->rules);
     g->rules = rules;
+    g->settings++;
     memcpy(g->servers, servers, sizeof servers);
     g->server_count = count;
     g->ask_seconds = rules.mode == TN_GATE_ALLOW ? ask : 0;
@@ -97,9 +98,11 @@ static void control_ready(struct gate *g, struct watch *w, uint32_t events)
             _exit(0);
         if (n < 0)
             return;
+        if (fd >= 0 && take_settings(g, fd, NULL) < 0)
+            _exit(1); /* nothing passes rather than what the old ones let through */
         if (fd >= 0)
-            take_settings(g, fd, NULL);
-        else if (*bytes == TN_GATE_YES || *bytes == TN_GATE_NO || *bytes == TN_GATE_TOO_MANY)
+            continue;
+        if (*bytes == TN_GATE_YES || *bytes == TN_GATE_NO || *bytes == TN_GATE_TOO_MANY)
             asked_answered(g, *bytes, bytes + 1, (size_t)n - 1);
     }
 }

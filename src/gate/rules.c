@@ -536,11 +536,28 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool names_one(const struct tn_rule *rule)
+{
+    return rule->bits == (rule->net.family == AF_INET ? 32 : 128);
+}
+
+/* As has_address has it: what a net lets through beyond what is public is of its own kind, and of
+ * this machine only the one address that a rule names. */
+static bool covers_net(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    enum tn_address_kind kind = tn_address_kind(&rule->net);
+    bool same = wide->bits == rule->bits,
+         near = wide->bits >= NET_BITS && tn_address_kind(&wide->net) == kind;
+
+    return wide->bits <= rule->bits && tn_address_in(&rule->net, &wide->net, wide->bits) &&
+           (same ||
+            (!names_one(rule) && (rule->bits < NET_BITS || kind == TN_ADDRESS_PUBLIC || near)));
+}
+
 static bool covers_host(const struct tn_rule *wide, const struct tn_rule *rule)
 {
     if (!rule->name)
-        return !wide->name && wide->bits <= rule->bits &&
-               tn_address_in(&rule->net, &wide->net, wide->bits);
+        return !wide->name && covers_net(wide, rule);
     if (!rule->below)
         return has_name(wide, rule->name);
     return wide->below && (same_text(wide->name, rule->name) || has_name(wide, rule->name));
@@ -588,7 +605,7 @@ static bool covers(const struct tn_rule *wide, const struct tn_rule *rule)
  * these a rule must name the one. */
 static bool is_public_net(const struct tn_rule *rule)
 {
-    return !rule->name && rule->bits < (rule->net.family == AF_INET ? 32 : 128) &&
+    return !rule->name && !names_one(rule) &&
            (rule->bits < NET_BITS || tn_address_kind(&rule->net) == TN_ADDRESS_PUBLIC);
 }
 

@@ -63,6 +63,14 @@ bool tn_url_climbs(const char *path)
     return false;
 }
 
+bool tn_url_is_page(const char *url)
+{
+    for (const char *p = url; *p; p++)
+        if (*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("\"'<>\\", *p))
+            return false;
+    return strncmp(url, "https://", 8) == 0 || strncmp(url, "http://", 7) == 0;
+}
+
 static bool unreserved(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -18,6 +18,10 @@ ssize_t tn_url_decode(const char *text, size_t n, char *out, bool form);
  * whoever resolves those would end elsewhere than the path says. */
 bool tn_url_climbs(const char *path);
 
+/* Whether it may be shown and given to a browser: http:// or https://, and no blank, control byte
+ * or quote in it. */
+bool tn_url_is_page(const char *url);
+
 /* Appends text to out with everything escaped but letters, digits, "-._~" and the bytes in keep. */
 int tn_url_encode(struct tn_buf *out, const char *text, const char *keep);
 

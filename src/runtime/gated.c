@@ -86,9 +86,14 @@ static int write_text(int fd, void *ctx, struct tn_error *err)
 int tn_gated_put_rules(struct tn_buf *text, int network, const struct tn_str_list *rules,
                        struct tn_error *err)
 {
+    tn_autorules struct tn_rules checked = {0};
+
     tn_buf_printf(text, "%s\n", tn_networks[network]);
-    for (size_t i = 0; rules && i < rules->count; i++)
+    for (size_t i = 0; rules && i < rules->count; i++) {
+        if (tn_rules_add(&checked, rules->items[i], err) < 0)
+            return tn_error_context(err, "allow");
         tn_buf_printf(text, "%s\n", rules->items[i]);
+    }
     return tn_buf_ok(text) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "too many rules");
 }
 

@@ -30,7 +30,8 @@ int tn_gated_open_lock(const char *directory);
  * Quick, and asks nobody. */
 bool tn_gated_is_lost(const char *directory);
 
-/* The rules as a keeper reads them, the name of the network first. */
+/* The rules as a keeper reads them, the name of the network first; one that is none (kept by an
+ * older version) is an error. */
 enum { TN_GATED_RULES_MAX = 1 << 20 };
 int tn_gated_put_rules(struct tn_buf *text, int network, const struct tn_str_list *rules,
                        struct tn_error *err);

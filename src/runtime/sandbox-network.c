@@ -16,6 +16,7 @@
 #define A_NAME "the name " /* how the gate tells of a question for one */
 #define ERROR_ID "NETWORK$REFUSED"
 
+#define BACK_SECONDS 5.0
 #define LET_SECONDS 20.0 /* what is done late was let through all the same */
 
 enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, TOLD_MAX = 1024 };
@@ -201,30 +202,22 @@ static const struct tn_field change_rows[] = {
 };
 const struct tn_fields tn_rules_change_fields = TN_FIELDS(change_rows);
 
-static bool lists(const struct tn_str_list *list, const char *rule)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], rule) == 0)
-            return true;
-    return false;
-}
-
 /* The new list, which borrows all rules; the caller frees the items. */
 static int change_list(const struct tn_str_list *old, const struct tn_rules_change *change,
                        struct tn_str_list *out, struct tn_error *err)
 {
     out->items = tn_calloc(old->count + change->allow.count + 1, sizeof *out->items);
     for (size_t i = 0; i < change->deny.count; i++)
-        if (!lists(old, change->deny.items[i]))
+        if (!tn_str_list_has(old, change->deny.items[i]))
             return tn_fail(err, TN_E_NOT_FOUND, "it has no rule %.200s", change->deny.items[i]);
     for (size_t i = 0; i < old->count; i++)
-        if (!lists(&change->deny, old->items[i]))
+        if (!tn_str_list_has(&change->deny, old->items[i]))
             out->items[out->count++] = old->items[i];
     for (size_t i = 0; i < change->allow.count; i++) {
         tn_autorules struct tn_rules rules = {0};
         if (tn_rules_add(&rules, change->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
-        if (!lists(out, change->allow.items[i]))
+        if (!tn_str_list_has(out, change->allow.items[i]))
             out->items[out->count++] = change->allow.items[i];
     }
     return 0;
@@ -245,7 +238,8 @@ static bool has_gate(struct tn_sandbox *sb, int64_t deadline)
     tn_autoplace struct tn_place place = {0};
 
     return told || sb->backend->inspect(sb->engine, &subject, &place, deadline, NULL) ||
-           place.status == TN_STATUS_RUNNING || place.status == TN_STATUS_PAUSED;
+           place.status == TN_STATUS_RUNNING || place.status == TN_STATUS_PAUSED ||
+           place.status == TN_STATUS_STARTING;
 }
 
 /* First what a restart reads, then the gate; what the gate does not take is not kept either. */
@@ -260,6 +254,8 @@ static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, int64_t dead
         return -1;
     if (gate && sb->backend->reload(sb->engine, &subject, deadline, err)) {
         tn_store_spec(sb->rt->store, sb->id, sb->record.spec, NULL);
+        subject.spec = &sb->spec; /* it may have taken them, and its answer was lost */
+        sb->backend->reload(sb->engine, &subject, tn_deadline_in(BACK_SECONDS), NULL);
         return -1;
     }
     return tn_sandbox_reload(sb, err);

@@ -517,14 +517,6 @@ static void impose_network(const struct tn_service *s, const struct caller *who,
         spec->network = most;
 }
 
-static bool lists_rule(const struct tn_str_list *list, const char *rule)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], rule) == 0)
-            return true;
-    return false;
-}
-
 /* What the operator denies, a list of its own denies as well. */
 static void impose_denials(const struct tn_service *s, const struct caller *who,
                            const struct tn_spec *base, struct tn_spec *spec)
@@ -533,7 +525,7 @@ static void impose_denials(const struct tn_service *s, const struct caller *who,
     struct tn_str_list *own = &spec->allow;
 
     for (size_t i = 0; has_own_rules(s, spec) && i < c.rules->count; i++) {
-        if (!tn_rule_denies(c.rules->items[i]) || lists_rule(own, c.rules->items[i]))
+        if (!tn_rule_denies(c.rules->items[i]) || tn_str_list_has(own, c.rules->items[i]))
             continue;
         own->items = tn_realloc(own->items, (own->count + 2) * sizeof *own->items);
         own->items[own->count++] = tn_strdup(c.rules->items[i]);
@@ -749,10 +741,12 @@ int bounds_again(const struct tn_service *s, const char *tenant, const char *key
 {
     struct tn_spec base;
     struct caller maker = {0};
+    struct tn_error why = {0};
 
     if (bounds_admin(s, key_id))
         return 0;
-    keyring_find(s->keys, key_id, &maker, NULL); /* one that is gone demands nothing */
+    if (keyring_find(s->keys, key_id, &maker, &why) < 0 && why.code != TN_E_DENIED)
+        return tn_fail(err, why.code, "%s", why.text); /* one that is gone demands nothing */
     int failed = base_of(s, template, &base, err) ||
                  check_reach(s, tenant, &maker.limits, &base, spec, err) ||
                  check_secrets(tenant, &base, spec, err) ||
@@ -779,7 +773,7 @@ bool bounds_deny(const struct tn_service *s, const struct caller *who, const cha
 {
     struct tn_spec base;
     bool denied = base_of(s, template, &base, NULL) == 0 &&
-                  lists_rule(reach_of(s, &who->limits, &base, spec).rules, rule);
+                  tn_str_list_has(reach_of(s, &who->limits, &base, spec).rules, rule);
 
     tn_spec_done(&base);
     return denied;

@@ -19,6 +19,7 @@
 /* A box that is about to be. */
 struct birth {
     struct box *b;
+    const struct caller *who;
     const struct box_wish *wish;
     struct tn_spec spec; /* of its sandbox */
     bool warm;           /* it was claimed from a pool */
@@ -148,6 +149,8 @@ static int be_born(struct tn_db *db, void *ctx, struct tn_error *err)
         *err = why;
         return -1;
     }
+    if (box_born_denied(b, birth->who, &birth->spec, err))
+        return -1;
     b->directory = tn_asprintf("%s/sandbox/%s", tn_runtime_host(b->s->rt)->state, b->names.id);
     if (!wish->idempotency)
         return 0;
@@ -304,7 +307,7 @@ static struct box *give_birth(struct box *given, const struct caller *who,
                               struct tn_error *err)
 {
     autobox struct box *b = given;
-    struct birth birth = {.b = b, .wish = wish, .cold = cold};
+    struct birth birth = {.b = b, .who = who, .wish = wish, .cold = cold};
     struct box *result = NULL;
 
     *lost = false;

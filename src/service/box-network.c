@@ -71,20 +71,28 @@ static int add_denial(const struct tn_db_row *row, void *ctx)
     return granted && tn_rule_denies(granted) ? tn_rules_add(&d->rules, granted, d->err) : 0;
 }
 
-/* Whether none of these goes before what the operator denies to it. */
-static int check_granted(const struct box *b, const struct tn_str_list *rules, struct tn_error *err)
+/* Whether none of these goes before what the operator denies to it, and is about to (`too`, may be
+ * NULL). */
+static int check_granted(const struct box *b, const struct tn_str_list *rules,
+                         const struct tn_str_list *too, struct tn_error *err)
 {
     struct denials d = {.err = err};
     tn_autorules struct tn_rules own = {0};
     int failed = tn_db_each(b->s->db, add_denial, &d, err,
                             "SELECT rule FROM box_grant WHERE box = ?", "t", b->names.id) < 0;
 
+    for (size_t i = 0; !failed && too && i < too->count; i++)
+        failed = tn_rule_denies(too->items[i]) && tn_rules_add(&d.rules, too->items[i], err);
     for (size_t i = 0, done = 0; !failed && i < rules->count; i++) {
         failed = tn_rules_add(&own, rules->items[i], err);
         for (; !failed && done < own.count; done++)
             if (tn_rules_contradict(&d.rules, &own.items[done]))
-                failed = tn_fail(err, TN_E_DENIED, "allow %.200s: the operator denies it",
-                                 rules->items[i]);
+                failed = too ? tn_fail(err, TN_E_CONFLICT,
+                                       "its own rule %.200s goes before one that denies: take it "
+                                       "away as well (deny)",
+                                       rules->items[i])
+                             : tn_fail(err, TN_E_DENIED, "allow %.200s: the operator denies it",
+                                       rules->items[i]);
     }
     tn_rules_done(&d.rules);
     return failed ? -1 : 0;
@@ -108,7 +116,7 @@ int box_may_start(struct box *b, struct tn_error *err)
         return -1;
     now.network = tn_sandbox_spec(sb)->network;
     int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
-                 check_granted(b, &now.allow, err) ||
+                 (!bounds_admin(b->s, b->key_id) && check_granted(b, &now.allow, NULL, err)) ||
                  bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
     free(now.allow.items);
     return failed ? -1 : 0;
@@ -141,7 +149,7 @@ int box_may_reach(struct box *b, const struct caller *who, const char *rule, str
     wanted.allow.items[kept++] = (char *)(uintptr_t)rule;
     wanted.allow.count = kept;
     bool operators = who && who->scopes & SCOPE_ADMIN;
-    int failed = (!operators && check_granted(b, &wanted.allow, err)) ||
+    int failed = (!operators && check_granted(b, &wanted.allow, NULL, err)) ||
                  (who ? bounds_rules(b->s, who, b->template, &wanted, err)
                       : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err));
     free(wanted.allow.items);
@@ -150,21 +158,57 @@ int box_may_reach(struct box *b, const struct caller *who, const char *rule, str
 
 /* --- other rules ------------------------------------------------------------------------------ */
 
-/* Before they count: a rule that nobody knows to be the operator's would keep it from starting. */
-static int grant(struct box *b, const struct tn_str_list *rules, struct tn_error *err)
+/* Before it counts: a rule that nobody knows to be the operator's would keep it from starting.
+ * 1: now, 0: it is so already. */
+static int grant(struct box *b, const char *rule, struct tn_error *err)
 {
-    for (size_t i = 0; i < rules->count; i++)
-        if (tn_db_run(b->s->db, err, "INSERT OR IGNORE INTO box_grant (box, rule) VALUES (?, ?)",
-                      "tt", b->names.id, rules->items[i]) < 0)
-            return -1;
+    return tn_db_run(b->s->db, err, "INSERT OR IGNORE INTO box_grant (box, rule) VALUES (?, ?)",
+                     "tt", b->names.id, rule);
+}
+
+static void end_grant(struct box *b, const char *rule)
+{
+    tn_db_run(b->s->db, NULL, "DELETE FROM box_grant WHERE box = ? AND rule = ?", "tt", b->names.id,
+              rule);
+}
+
+struct expected {
+    const struct tn_str_list *rules;
+    bool missing; /* one that denies */
+};
+
+static int expect_denial(const struct tn_db_row *row, void *ctx)
+{
+    struct expected *e = ctx;
+    const char *granted = tn_db_text(row, 0);
+
+    e->missing |= granted && tn_rule_denies(granted) && !tn_str_list_has(e->rules, granted);
     return 0;
+}
+
+int box_born_denied(struct box *b, const struct caller *who, const struct tn_spec *spec,
+                    struct tn_error *err)
+{
+    struct expected e = {.rules = &spec->allow};
+
+    for (size_t i = 0; who->scopes & SCOPE_ADMIN && i < e.rules->count; i++)
+        if (tn_rule_denies(e.rules->items[i]) && grant(b, e.rules->items[i], err) < 0)
+            return -1;
+    if (tn_db_each(b->s->db, expect_denial, &e, err, "SELECT rule FROM box_grant WHERE box = ?",
+                   "t", b->names.id) < 0)
+        return -1;
+    return e.missing && spec->network != TN_NETWORK_NONE
+               ? tn_fail(err, TN_E_CONFLICT, "its network was changed meanwhile: try again")
+               : 0;
 }
 
 struct change {
     struct box *b;
     const struct caller *who;
     const struct tn_rules_change *wish;
-    const struct tn_str_list *granted; /* NULL: its maker's own */
+    bool operators; /* it is an administrator who asks, */
+    bool admins;    /* and who has made it */
+    bool *granted;  /* which of the rules that are added, by this very change */
 };
 
 static int note_row(const struct tn_db_row *row, void *ctx)
@@ -218,30 +262,51 @@ static bool widens(const struct tn_rules_change *wish)
     return widens;
 }
 
-/* Whether it could be started again with that, without the rules that the operator gives to it. */
-static int may_its_maker(const struct change *c, struct tn_spec *own, struct tn_error *err)
+/* To whom an administrator has given it, may have what goes before that administrator's denials. */
+static int check_denials(const struct change *c, const struct tn_str_list *own,
+                         struct tn_error *err)
 {
-    const struct box *b = c->b;
+    const struct tn_str_list *added = &c->wish->allow;
 
-    for (size_t i = 0; c->granted && i < c->granted->count; i++)
-        leave_out_rule(&own->allow, c->granted->items[i]);
-    return bounds_again(b->s, b->tenant, b->key_id, b->template, own, err);
+    if (c->operators)
+        return c->admins ? 0 : check_granted(c->b, own, added, err);
+    return check_granted(c->b, c->admins ? added : own, NULL, err);
+}
+
+/* What an administrator adds is the operator's: all of it in the sandbox of a tenant, and what it
+ * denies in any. */
+static int grant_all(struct change *c, struct tn_error *err)
+{
+    const struct tn_str_list *added = &c->wish->allow;
+
+    for (size_t i = 0; c->operators && i < added->count; i++) {
+        int granted =
+            c->admins && !tn_rule_denies(added->items[i]) ? 0 : grant(c->b, added->items[i], err);
+        if (granted < 0)
+            return -1;
+        c->granted[i] |= granted > 0;
+    }
+    return 0;
 }
 
 static int check(void *ctx, const struct tn_spec *wanted, struct tn_error *err)
 {
-    const struct change *c = ctx;
-    bool operators = c->who->scopes & SCOPE_ADMIN;
+    struct change *c = ctx;
+    const struct box *b = c->b;
+    const struct tn_str_list *added = &c->wish->allow;
     struct tn_spec own = *wanted; /* borrows everything */
 
-    int failed = may_take_away(c, err) || own_rules(c->b, wanted, &own.allow, err);
+    int failed = may_take_away(c, err) || own_rules(b, wanted, &own.allow, err);
     if (failed)
         return -1;
-    failed = (!operators && check_granted(c->b, &own.allow, err)) ||
-             bounds_rules(c->b->s, c->who, c->b->template, &own, err) ||
-             (widens(c->wish) && may_its_maker(c, &own, err));
+    for (size_t i = 0; c->operators && i < added->count; i++)
+        leave_out_rule(&own.allow, added->items[i]);
+    failed =
+        check_denials(c, &own.allow, err) || bounds_rules(b->s, c->who, b->template, &own, err) ||
+        (widens(c->wish) && bounds_again(b->s, b->tenant, b->key_id, b->template, &own, err)) ||
+        grant_all(c, err);
     free(own.allow.items);
-    return failed || (c->granted && grant(c->b, c->granted, err)) ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 /* Its sandbox has that already; the row is for who looks. */
@@ -263,17 +328,19 @@ static void note_change(void *ctx)
     if (c->wish->network != TN_NETWORK_DEFAULT)
         keep_network(c->b, c->wish->network);
     for (size_t i = 0; i < c->wish->deny.count; i++)
-        tn_db_run(c->b->s->db, NULL, "DELETE FROM box_grant WHERE box = ? AND rule = ?", "tt",
-                  c->b->names.id, c->wish->deny.items[i]);
+        if (!tn_str_list_has(&c->wish->allow, c->wish->deny.items[i]))
+            end_grant(c->b, c->wish->deny.items[i]);
 }
 
 int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
                      struct tn_error *err)
 {
     int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
-    bool operators = who->scopes & SCOPE_ADMIN && !bounds_admin(b->s, b->key_id);
-    struct change c = {
-        .b = b, .who = who, .wish = wish, .granted = operators ? &wish->allow : NULL};
+    struct change c = {.b = b,
+                       .who = who,
+                       .wish = wish,
+                       .operators = who->scopes & SCOPE_ADMIN,
+                       .admins = bounds_admin(b->s, b->key_id)};
     struct tn_rules_change change = *wish; /* borrows everything */
 
     change.check = check;
@@ -282,7 +349,13 @@ int box_change_rules(struct box *b, const struct caller *who, const struct tn_ru
     if (box_await_known(b, deadline, err))
         return -1;
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
-    if (!sb || tn_sandbox_change_rules(sb, &change, deadline, err))
+    c.granted = tn_calloc(wish->allow.count + 1, sizeof *c.granted);
+    bool failed = !sb || tn_sandbox_change_rules(sb, &change, deadline, err);
+    for (size_t i = 0; failed && i < wish->allow.count; i++)
+        if (c.granted[i])
+            end_grant(b, wish->allow.items[i]);
+    free(c.granted);
+    if (failed)
         return -1;
     box_changed(b);
     return 0;

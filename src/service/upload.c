@@ -12,6 +12,7 @@
 enum { FIELD_MAX = 4096, TARGET_MAX = 16 << 10, ANSWER_MAX = 1 << 20 };
 #define STALL_SECONDS 60.0
 #define MOVE_SECONDS 60.0
+#define BOUNDARY "tendon-zip-6b0f7d2c95e14a83"
 
 struct upload {
     char *address, *key; /* of the hand */
@@ -125,9 +126,9 @@ static ssize_t read_form(void *ctx, void *to, size_t n, struct tn_error *err)
 
 static int unpack(const struct upload *u, struct form *form, const char *to, struct tn_error *err)
 {
-    static const char head[] = "--zip\r\nContent-Disposition: form-data; name=\"file\"; "
+    static const char head[] = "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; "
                                "filename=\"files.zip\"\r\n\r\n",
-                      tail[] = "\r\n--zip--\r\n";
+                      tail[] = "\r\n--" BOUNDARY "--\r\n";
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX), answer = TN_BUF_INIT(ANSWER_MAX);
     struct tn_http_client *post = tn_hand_http(u->address, u->key, err);
 
@@ -137,7 +138,7 @@ static int unpack(const struct upload *u, struct form *form, const char *to, str
     tn_url_encode(&target, to, "/");
     const struct tn_http_call put = {.method = "POST",
                                      .target = tn_buf_str(&target),
-                                     .type = "multipart/form-data; boundary=zip",
+                                     .type = "multipart/form-data; boundary=" BOUNDARY,
                                      .source = read_form,
                                      .source_ctx = form,
                                      .source_len = -1,

@@ -68,6 +68,9 @@ def test_an_image_instead_of_a_snapshot(driver, vendor):
     body = vendor.asked(*CREATE)[0].json
     assert body["buildInfo"] == {"dockerfileContent": "FROM debian:12\n"} and "snapshot" not in body
     assert body["autoStopInterval"] == 0
+    asked = len(vendor.asked(*CREATE))
+    assert create(driver, image="debian:12\nRUN true").code == "invalid"
+    assert len(vendor.asked(*CREATE)) == asked
 
 
 def test_an_organization(driver, vendor):

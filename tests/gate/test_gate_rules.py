@@ -66,6 +66,29 @@ def test_a_rule_counts_at_once_and_after_a_restart(world, box):
     assert box.sh(GET.format(OTHER)).returncode != 0
 
 
+def test_datagrams_that_go_on_are_judged_again(world, user):
+    box = world.box("allow", "good.test", "udp://good.test:9", user=user)
+    box.start(
+        "import os, socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "s.connect((socket.gethostbyname('good.test'), 9)); s.settimeout(10)\n"
+        "def answer(text):\n"
+        "    try: s.send(text); return s.recv(9)\n"
+        "    except OSError: return 'nothing'\n"
+        "print('first', answer(b'one'), flush=True)\n"
+        "while not os.path.exists('/tmp/go'): time.sleep(0.05)\n"
+        "print('second', answer(b'two'), flush=True)\n"
+        "while os.path.exists('/tmp/go'): time.sleep(0.05)\n"
+        "print('third', answer(b'three'), flush=True)\n"
+    )
+    box.said("first b'ONE'")
+    network(world, box, "--allow", "other.test")
+    assert box.sh("touch /tmp/go").returncode == 0
+    box.said("second b'TWO'")
+    network(world, box, "--deny", "udp://good.test:9")
+    assert box.sh("rm /tmp/go").returncode == 0
+    box.said("third nothing")
+
+
 def test_no_rules_at_all_stay_none(world, box):
     assert network(world, box, "--deny", "good.test", "--deny", "good.test:6-7")["rules"] == []
     assert box.sh(GET.format("good.test")).returncode != 0

@@ -7,7 +7,7 @@ import json
 import subprocess
 import time
 import zlib
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jsonschema
 import pytest
@@ -188,6 +188,14 @@ def test_links_are_signed(service, box, envd):
     body, headers = multipart([("file", "new", b"put by a link")])
     stranger.post(signed(token, "new", "write"), body, headers=headers).ok()
     assert read(envd, "new") == b"put by a link"
+
+
+def test_a_link_can_be_read_in_one_way_only(service, box):
+    link, stranger = signed(box["envdAccessToken"], "x:write:root", "read"), service.stranger()
+    stranger.get(link).ok(404)
+    link = link.replace(quote("x:write:root"), "x") + "&username=" + quote("root:read:")
+    body, headers = multipart([("file", "x", b"put by a link for reading")])
+    stranger.post(link, body, headers=headers).ok(401)
 
 
 def test_of_a_link_that_names_a_sandbox_its_token_alone_counts(service, alice, box, envd):

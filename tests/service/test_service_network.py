@@ -181,3 +181,46 @@ def test_an_administrator_widens_no_tenants_kind(service):
     assert alice.patch(at(box, "/network"), {"network": "open"}).status == 403
     assert alice.patch(at(box, "/network"), {"network": "none"}).status in (400, 422)
     assert alice.get(at(box, "/network")).ok().json["network"] == "allow"
+
+
+def test_an_administrator_denies_what_a_tenant_has_allowed(service):
+    """A tenant's own smaller net would go before the denial, and keep the sandbox from its next start."""
+    service.stop()
+    service.write_config(DENIED)
+    service.start()
+    alice, root, denied, own = service.tenant("alice"), service.client(), "!8.8.8.0/24", "8.8.8.4/31:*"
+    box = make(alice, template="fenced")
+    path = at(box, "/network")
+    alice.patch(path, {"allow": [own, "8.8.0.0/16:*"]}).ok()
+    refused = root.patch(path, {"allow": [denied]})
+    assert refused.status == 409 and own in refused.json["detail"], refused
+    assert denied not in rules_of(alice, box)
+    alice.patch(path, {"allow": [denied]}).ok()  # its own, which was given to nobody
+    alice.patch(path, {"deny": [denied]}).ok()
+    root.patch(path, {"allow": [denied], "deny": [own]}).ok()
+    assert denied in rules_of(alice, box) and own not in rules_of(alice, box)
+    assert alice.patch(path, {"allow": [own]}).status == 403
+    root.patch(path, {"allow": [denied], "deny": [denied]}).ok()  # stays, and stays the operator's
+    assert alice.patch(path, {"deny": [denied]}).status == 403
+    alice.post(at(box, "/stop")).ok()
+    alice.post(at(box, "/resume")).ok()
+    assert denied in rules_of(alice, box)
+
+
+def test_denials_in_sandboxes_of_an_administrator(service):
+    service.stop()
+    service.write_config(DENIED)
+    service.start()
+    chief, alice = service.tenant("alice", "--scope", "admin"), service.tenant("alice")
+    made, later = "!8.8.8.0/24", "!1.1.1.0/24"
+    box = make(chief, template="fenced", allow=["!198.51.100.0/24", made, "8.8.8.8:53"])
+    chief.patch(at(box, "/network"), {"allow": [later]}).ok()
+    for one in (box, chief.post(at(box, "/fork"), {}).ok(201).json):
+        for rule in (made, later):
+            refused = alice.patch(at(one, "/network"), {"deny": [rule]})
+            assert refused.status == 403 and "the operator's" in refused.json["detail"], refused
+    assert alice.patch(at(box, "/network"), {"allow": ["1.1.1.0/25:*"]}).status == 403
+    chief.post(at(box, "/stop")).ok()
+    chief.post(at(box, "/resume")).ok()  # with what goes before its own denial
+    chief.patch(at(box, "/network"), {"deny": [later]}).ok()
+    assert later not in rules_of(alice, box)

@@ -222,19 +222,11 @@ static void add(struct tn_str_list *list, const char *text)
     list->items[list->count] = NULL;
 }
 
-static bool lists(const struct tn_str_list *list, const char *text)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], text) == 0)
-            return true;
-    return false;
-}
-
 static void take_manifest(struct jail_manifest *m, struct jail_image *out)
 {
     /* A layer that comes twice counts where it is higher; overlayfs takes it only once. */
     for (size_t i = m->count; i-- > 0;)
-        if (!lists(&out->layers, m->layers[i].digest))
+        if (!tn_str_list_has(&out->layers, m->layers[i].digest))
             add(&out->layers, m->layers[i].digest);
     for (size_t i = 0; i < m->env.count; i++)
         add(&out->env, m->env.items[i]);

@@ -68,14 +68,6 @@ void jail_list_done(struct tn_str_list *list)
     *list = (struct tn_str_list){0};
 }
 
-static bool lists(const struct tn_str_list *list, const char *text)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], text) == 0)
-            return true;
-    return false;
-}
-
 struct jail_snapshot *jail_storage_find(const struct jail_storage *s, const char *name)
 {
     for (size_t i = 0; i < s->snapshot_count; i++)
@@ -103,10 +95,10 @@ void jail_storage_drop(struct jail_storage *s, const char *name)
 
 static bool needs(const struct jail_storage *s, const char *layer)
 {
-    if (lists(&s->layers, layer))
+    if (tn_str_list_has(&s->layers, layer))
         return true;
     for (size_t i = 0; i < s->snapshot_count; i++)
-        if (lists(&s->snapshots[i].layers, layer))
+        if (tn_str_list_has(&s->snapshots[i].layers, layer))
             return true;
     return false;
 }
@@ -118,7 +110,7 @@ struct tn_str_list jail_storage_all_layers(const struct jail_storage *s)
     for (size_t i = 0; i < s->snapshot_count; i++) {
         const struct tn_str_list *layers = &s->snapshots[i].layers;
         for (size_t k = 0; k < layers->count; k++) {
-            if (lists(&all, layers->items[k]))
+            if (tn_str_list_has(&all, layers->items[k]))
                 continue;
             struct tn_str_list longer = jail_list_copy(layers->items[k], &all);
             jail_list_done(&all);
@@ -131,7 +123,7 @@ struct tn_str_list jail_storage_all_layers(const struct jail_storage *s)
 void jail_storage_release(struct jail_storage *s, const struct tn_str_list *layers)
 {
     for (size_t i = 0; i < layers->count; i++) {
-        if (needs(s, layers->items[i]) || lists(&s->leaving, layers->items[i]))
+        if (needs(s, layers->items[i]) || tn_str_list_has(&s->leaving, layers->items[i]))
             continue;
         struct tn_str_list longer = jail_list_copy(layers->items[i], &s->leaving);
         jail_list_done(&s->leaving);

@@ -330,6 +330,13 @@ int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct 
                : pods_await_end(p, "pods", name, deadline, err);
 }
 
+/* Other rules may have been kept for it while it waited. */
+static int reload_gate(struct pods *p, const struct tn_subject *s, int64_t deadline,
+                       struct tn_error *err)
+{
+    return pod_is_gated(p->host->config, s->spec) ? pods_reload(p, s, deadline, err) : 0;
+}
+
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -348,7 +355,7 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
     if (cause.status == TN_STATUS_RUNNING || cause.status == TN_STATUS_STARTING || cause.patient)
-        return pods_settle(p, s, place, deadline, err);
+        return pods_settle(p, s, place, deadline, err) < 0 ? -1 : reload_gate(p, s, deadline, err);
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");

@@ -219,6 +219,8 @@ static char *url(const struct remote *r, const struct tn_subject *s, const char 
     if (remote_ask(r, &call, &tree, deadline, err) < 0)
         return NULL;
     const char *text = tn_json_get_str(tree, "url", NULL);
+    if (text && !tn_url_is_page(text))
+        text = NULL;
     if (!text)
         tn_fail(err, TN_E_PEER, "the service does not say how to open port %d", port);
     return tn_strdup_or_null(text);

@@ -371,6 +371,24 @@ static void only_narrows(void **state)
     assert_false(narrows("allow\n10.0.0.0/8\n!10.1.0.0/16\n", "10.1.2.3"));
 }
 
+/* What a net of the operator lets through is less than its addresses. */
+static void narrows_by_kind(void **state)
+{
+    assert_true(narrows("allow\n0.0.0.0/0:*\n", "8.8.8.0/24:*"));
+    assert_true(narrows("allow\n0.0.0.0/0:*\n", "128.0.0.0/1:*"));
+    assert_false(narrows("allow\n0.0.0.0/0:*\n", "10.0.0.0/8:*"));
+    assert_false(narrows("allow\n0.0.0.0/0:*\n", "169.254.0.0/16:80"));
+    assert_false(narrows("open\n0.0.0.0/0:*\n", "169.254.169.254:80"));
+    assert_false(narrows("allow\n[::]/0:*\n", "[fd00::]/64:80"));
+    assert_false(narrows("allow\n[::]/0:*\n", "10.0.0.0/8:*"));
+    assert_false(narrows("allow\n8.0.0.0/6:*\n", "10.0.0.0/8:*"));
+    assert_true(narrows("allow\n10.0.0.0/8:*\n", "10.1.2.2/31:*"));
+    assert_false(narrows("allow\n10.0.0.0/8:*\n", "10.1.2.3:*")); /* it may be this machine's */
+    assert_false(narrows("allow\n8.8.8.0/24:*\n", "8.8.8.8:53"));
+    assert_true(narrows("allow\n8.8.8.8\n", "8.8.8.8:53"));
+    assert_true(narrows("allow\n169.254.0.0/16\n", "169.254.169.0/24:80"));
+}
+
 static void normalises_names(void **state)
 {
     char out[TN_NAME_MAX + 1];
@@ -418,6 +436,7 @@ int main(void)
         cmocka_unit_test(nets_are_too_wide),
         cmocka_unit_test(denies),
         cmocka_unit_test(denials_are_kept),
+        cmocka_unit_test(narrows_by_kind),
         cmocka_unit_test(wide_nets_are_public),
         cmocka_unit_test(near_nets_are_out_of_reach),
         cmocka_unit_test(judges_requests),

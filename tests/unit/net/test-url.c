@@ -132,12 +132,26 @@ static void test_climbs(void **state)
         assert_false(tn_url_climbs(others[i]));
 }
 
+static void test_is_page(void **state)
+{
+    static const char *const pages[] = {"http://a", "https://a.example:8443/b?c=%20d#e",
+                                        "http://[::1]:80/"};
+    static const char *const others[] = {
+        "",           "-o",          "file:///etc/passwd", "javascript:x",    "HTTP://a",
+        "http://a b", "http://a\nb", "http://a\"b",        "https://a\x1b[m", "https://\xc3\xa9"};
+
+    for (size_t i = 0; i < TN_COUNT(pages); i++)
+        assert_true(tn_url_is_page(pages[i]));
+    for (size_t i = 0; i < TN_COUNT(others); i++)
+        assert_false(tn_url_is_page(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decode), cmocka_unit_test(test_decode_in_place_and_cut),
         cmocka_unit_test(test_encode), cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_climbs),
+        cmocka_unit_test(test_climbs), cmocka_unit_test(test_is_page),
     };
 
     return cmocka_run_group_tests_name("url", tests, NULL, NULL);

@@ -115,7 +115,8 @@ const struct cloud_disks daytona_disks = {.below = true,
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void put_origin(const struct cloud *c, const char *image, struct tn_jw *w)
+static int put_origin(const struct cloud *c, const char *image, struct tn_jw *w,
+                      struct tn_error *err)
 {
     const struct tn_config_daytona *config = &c->host->config->daytona;
     bool own = image && strncmp(image, CLOUD_CACHE_PREFIX, sizeof CLOUD_CACHE_PREFIX - 1) == 0;
@@ -123,6 +124,8 @@ static void put_origin(const struct cloud *c, const char *image, struct tn_jw *w
         image && config->images && !own ? tn_asprintf("FROM %s\n", image) : NULL;
     const char *snapshot = image ? image : config->snapshot;
 
+    if (recipe && !tn_spec_may_be_image(image)) /* it could bring instructions of its own */
+        return tn_fail(err, TN_E_INVALID, "image: it is no name of one");
     if (recipe) {
         tn_jw_key(w, "buildInfo");
         tn_jw_object(w);
@@ -131,6 +134,7 @@ static void put_origin(const struct cloud *c, const char *image, struct tn_jw *w
     } else if (snapshot && *snapshot) {
         tn_jw_kstr(w, "snapshot", snapshot);
     }
+    return 0;
 }
 
 static void put_gib(struct tn_jw *w, const char *name, uint64_t bytes)
@@ -171,7 +175,8 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, const str
     bool never = config->daytona.disable_auto_stop;
 
     tn_jw_object(w);
-    put_origin(c, s->spec->image, w);
+    if (put_origin(c, s->spec->image, w, err) < 0)
+        return -1;
     if (s->spec->user)
         tn_jw_kstr(w, "user", s->spec->user);
     if (target && *target)
@@ -371,10 +376,7 @@ char *daytona_port(const struct cloud *c, struct cloud_view *v, int port, int64_
 
     if (!tree)
         return NULL;
-    for (const char *p = url; *p; p++)
-        if (*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("\"'<>\\", *p))
-            url = "";
-    if (strncmp(url, "https://", 8) == 0 || strncmp(url, "http://", 7) == 0)
+    if (tn_url_is_page(url))
         return tn_strdup(url);
     tn_fail(err, TN_E_PEER, "Daytona: its preview link makes no sense");
     return NULL;
