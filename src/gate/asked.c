@@ -242,7 +242,7 @@ static void go_on(struct gate *g, const struct asked *a, struct held *h,
     const struct tn_address wanted = h->address;
     const struct tn_wish w = {.address = &wanted, .port = a->port};
     struct tn_rules *own = a->allowed ? rules_for(a) : NULL;
-    struct judgement j = judge(g, &wanted, a->port, false);
+    struct judgement j = judge(g, &wanted, a->port, false, g->now);
     int fd = take_held(g, h);
 
     if (own) {
@@ -429,7 +429,7 @@ void asked_again(struct gate *g)
         next = a->next;
         if (a->now || !a->held)
             continue;
-        struct judgement j = judge(g, &a->held->address, a->port, false);
+        struct judgement j = judge(g, &a->held->address, a->port, false, g->now);
         if (j.verdict != REFUSED || !j.ask)
             judge_again(g, a);
     }

@@ -12,6 +12,7 @@ struct flow {
     struct watch out;
     struct ends ends;  /* from the sandbox */
     unsigned settings; /* by which it passes */
+    int64_t began;
 };
 
 static size_t bucket_of(const struct ends *e)
@@ -53,7 +54,7 @@ static bool still_passes(struct gate *g, struct flow *f)
     if (f->settings == g->settings)
         return true;
     f->settings = g->settings;
-    if (judge(g, &f->ends.to, f->ends.to_port, true).verdict == PASSES)
+    if (judge(g, &f->ends.to, f->ends.to_port, true, f->began).verdict == PASSES)
         return true;
     end_flow(g, f);
     return false;
@@ -97,6 +98,7 @@ static struct flow *begin_flow(struct gate *g, const struct ends *e)
     f->timer.over = flow_over;
     f->ends = *e;
     f->settings = g->settings;
+    f->began = g->now;
     f->next = g->flows[bucket];
     g->flows[bucket] = f;
     g->flow_count++;
@@ -141,7 +143,7 @@ static void take_datagram(struct gate *g, const struct ends *e, size_t size)
     }
     f = find_flow(g, e);
     if (!f || !still_passes(g, f)) {
-        struct judgement j = judge(g, &e->to, e->to_port, true);
+        struct judgement j = judge(g, &e->to, e->to_port, true, g->now);
         if (j.verdict != PASSES) {
             refuse(g, target_text(g, &e->to, e->to_port, what),
                    j.why ? j.why : "UDP, which no rule names");

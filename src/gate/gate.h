@@ -94,7 +94,9 @@ struct judgement {
     bool look_up; /* the address stands for a name, which is to be looked up first */
 };
 
-struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp);
+/* By the names that the address had at that time. */
+struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp,
+                       int64_t at);
 /* The name that the address was given for, or the address: who is asked about it. */
 void target_host(struct gate *g, const struct tn_address *a, char out[TN_NAME_MAX + 1]);
 /* What is said to the keeper, and by it to whoever runs the sandbox. */

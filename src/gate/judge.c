@@ -73,7 +73,8 @@ static struct judgement judge_stand_in(struct gate *g, const struct tn_wish *w)
     return j;
 }
 
-struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp)
+struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp,
+                       int64_t at)
 {
     const struct tn_wish wish = {.address = a, .port = port, .udp = udp, .here = is_here(g, a)};
     const struct tn_wish *w = &wish;
@@ -88,7 +89,7 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
         return refused(near);
     if (g->rules.mode == TN_GATE_OPEN)
         return passes(g, w);
-    tn_pins_each(g->pins, w->address, g->now, ask_rules, &s);
+    tn_pins_each(g->pins, w->address, at, ask_rules, &s);
     if (s.pass & TN_PASS_BLIND)
         return passes(g, w);
     if (s.pass != TN_PASS_NOT)

@@ -356,7 +356,7 @@ void link_begin(struct gate *g, int fd, const struct tn_wish *w, const struct ju
 
 void link_judge(struct gate *g, int fd, const struct tn_wish *w)
 {
-    struct judgement j = judge(g, w->address, w->port, false);
+    struct judgement j = judge(g, w->address, w->port, false, g->now);
     char what[TARGET_TEXT];
 
     if ((j.ask || (j.look_up && j.verdict != REFUSED)) && asked_hold(g, fd, w, &j))

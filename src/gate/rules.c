@@ -546,12 +546,11 @@ static bool names_one(const struct tn_rule *rule)
 static bool covers_net(const struct tn_rule *wide, const struct tn_rule *rule)
 {
     enum tn_address_kind kind = tn_address_kind(&rule->net);
-    bool same = wide->bits == rule->bits,
-         near = wide->bits >= NET_BITS && tn_address_kind(&wide->net) == kind;
+    bool near = wide->bits >= NET_BITS && tn_address_kind(&wide->net) == kind;
 
     return wide->bits <= rule->bits && tn_address_in(&rule->net, &wide->net, wide->bits) &&
-           (same ||
-            (!names_one(rule) && (rule->bits < NET_BITS || kind == TN_ADDRESS_PUBLIC || near)));
+           (names_one(rule) ? names_one(wide)
+                            : rule->bits < NET_BITS || kind == TN_ADDRESS_PUBLIC || near);
 }
 
 static bool covers_host(const struct tn_rule *wide, const struct tn_rule *rule)

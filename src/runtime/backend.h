@@ -78,6 +78,7 @@ struct tn_place {
     char *ref;     /* JSON text in which a backend notes what it needs to find the thing again */
     char *reason;  /* of an error or an end, for people: "killed: out of memory (limit 512 MiB)" */
     enum tn_blame blame; /* of an error or an end; also after a create that failed */
+    bool pending;        /* whatever the status is, it may come to run by itself */
     char *isolation;     /* JSON object of what really holds: {"pid": true, "seccomp": true, ...} */
 };
 void tn_place_done(struct tn_place *place);

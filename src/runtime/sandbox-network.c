@@ -239,7 +239,7 @@ static bool has_gate(struct tn_sandbox *sb, int64_t deadline)
 
     return told || sb->backend->inspect(sb->engine, &subject, &place, deadline, NULL) ||
            place.status == TN_STATUS_RUNNING || place.status == TN_STATUS_PAUSED ||
-           place.status == TN_STATUS_STARTING;
+           place.status == TN_STATUS_STARTING || place.pending;
 }
 
 /* First what a restart reads, then the gate; what the gate does not take is not kept either. */
@@ -296,8 +296,8 @@ int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change 
                  change_kind(sb, change->network, &wanted, err) || check(sb, &wanted, err) ||
                  (change->check && change->check(change->ctx, &wanted, err)) ||
                  apply(sb, &wanted, deadline, err);
-    if (!failed && change->done)
-        change->done(change->ctx);
+    if (change->done)
+        change->done(change->ctx, failed);
     free(wanted.allow.items);
     return failed ? -1 : 0;
 }

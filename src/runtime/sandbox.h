@@ -200,7 +200,8 @@ struct tn_rules_change {
     int network; /* open or allow from now on; TN_NETWORK_DEFAULT: as it is */
     struct tn_str_list allow, deny;
     int (*check)(void *ctx, const struct tn_spec *wanted, struct tn_error *err);
-    void (*done)(void *ctx); /* it counts; nobody else changes it before this returns; or NULL */
+    /* It counts, or it `failed`; nobody else changes it before this returns.  May be NULL. */
+    void (*done)(void *ctx, bool failed);
     void *ctx;
 };
 extern const struct tn_fields

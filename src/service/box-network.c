@@ -71,31 +71,39 @@ static int add_denial(const struct tn_db_row *row, void *ctx)
     return granted && tn_rule_denies(granted) ? tn_rules_add(&d->rules, granted, d->err) : 0;
 }
 
-/* Whether none of these goes before what the operator denies to it, and is about to (`too`, may be
- * NULL). */
-static int check_granted(const struct box *b, const struct tn_str_list *rules,
-                         const struct tn_str_list *too, struct tn_error *err)
+/* What the operator denies to it. */
+static int read_denials(const struct box *b, struct denials *d)
+{
+    return tn_db_each(b->s->db, add_denial, d, d->err, "SELECT rule FROM box_grant WHERE box = ?",
+                      "t", b->names.id) < 0
+               ? -1
+               : 0;
+}
+
+/* Whether that rule, or list of rules, goes before one of these. */
+static bool contradicts(const struct tn_rules *denials, const char *rule)
+{
+    tn_autorules struct tn_rules own = {0};
+    bool found = false;
+
+    tn_rules_add(&own, rule, NULL);
+    for (size_t i = 0; i < own.count; i++)
+        found |= tn_rules_contradict(denials, &own.items[i]);
+    return found;
+}
+
+/* Whether none of these goes before what the operator denies to it. */
+static int check_granted(const struct box *b, const struct tn_str_list *rules, struct tn_error *err)
 {
     struct denials d = {.err = err};
-    tn_autorules struct tn_rules own = {0};
-    int failed = tn_db_each(b->s->db, add_denial, &d, err,
-                            "SELECT rule FROM box_grant WHERE box = ?", "t", b->names.id) < 0;
+    int failed = read_denials(b, &d);
 
-    for (size_t i = 0; !failed && too && i < too->count; i++)
-        failed = tn_rule_denies(too->items[i]) && tn_rules_add(&d.rules, too->items[i], err);
-    for (size_t i = 0, done = 0; !failed && i < rules->count; i++) {
-        failed = tn_rules_add(&own, rules->items[i], err);
-        for (; !failed && done < own.count; done++)
-            if (tn_rules_contradict(&d.rules, &own.items[done]))
-                failed = too ? tn_fail(err, TN_E_CONFLICT,
-                                       "its own rule %.200s goes before one that denies: take it "
-                                       "away as well (deny)",
-                                       rules->items[i])
-                             : tn_fail(err, TN_E_DENIED, "allow %.200s: the operator denies it",
-                                       rules->items[i]);
-    }
+    for (size_t i = 0; !failed && i < rules->count; i++)
+        if (contradicts(&d.rules, rules->items[i]))
+            failed =
+                tn_fail(err, TN_E_DENIED, "allow %.200s: the operator denies it", rules->items[i]);
     tn_rules_done(&d.rules);
-    return failed ? -1 : 0;
+    return failed;
 }
 
 void box_rules(struct box *b, struct tn_rules *out)
@@ -116,8 +124,8 @@ int box_may_start(struct box *b, struct tn_error *err)
         return -1;
     now.network = tn_sandbox_spec(sb)->network;
     int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
-                 (!bounds_admin(b->s, b->key_id) && check_granted(b, &now.allow, NULL, err)) ||
-                 bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
+                 bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err) ||
+                 (!bounds_admin(b->s, b->key_id) && check_granted(b, &now.allow, err));
     free(now.allow.items);
     return failed ? -1 : 0;
 }
@@ -125,10 +133,23 @@ int box_may_start(struct box *b, struct tn_error *err)
 int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_spec *spec,
                       struct tn_str_list *out, struct tn_error *err)
 {
-    if (!(who->scopes & SCOPE_ADMIN))
-        return own_rules(b, spec, out, err);
-    list_rules(spec, out);
-    return 0;
+    struct denials d = {.err = err};
+
+    if (who->scopes & SCOPE_ADMIN) {
+        list_rules(spec, out);
+        return 0;
+    }
+    int failed = own_rules(b, spec, out, err) || read_denials(b, &d);
+    for (size_t i = 0; !failed && i < out->count;) {
+        if (contradicts(&d.rules, out->items[i])) /* an administrator's, as the denial is */
+            out->items[i] = out->items[--out->count];
+        else
+            i++;
+    }
+    tn_rules_done(&d.rules);
+    if (failed)
+        free(TN_TAKE_PTR(out->items));
+    return failed ? -1 : 0;
 }
 
 int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err)
@@ -149,7 +170,7 @@ int box_may_reach(struct box *b, const struct caller *who, const char *rule, str
     wanted.allow.items[kept++] = (char *)(uintptr_t)rule;
     wanted.allow.count = kept;
     bool operators = who && who->scopes & SCOPE_ADMIN;
-    int failed = (!operators && check_granted(b, &wanted.allow, NULL, err)) ||
+    int failed = (!operators && check_granted(b, &wanted.allow, err)) ||
                  (who ? bounds_rules(b->s, who, b->template, &wanted, err)
                       : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err));
     free(wanted.allow.items);
@@ -172,34 +193,15 @@ static void end_grant(struct box *b, const char *rule)
               rule);
 }
 
-struct expected {
-    const struct tn_str_list *rules;
-    bool missing; /* one that denies */
-};
-
-static int expect_denial(const struct tn_db_row *row, void *ctx)
-{
-    struct expected *e = ctx;
-    const char *granted = tn_db_text(row, 0);
-
-    e->missing |= granted && tn_rule_denies(granted) && !tn_str_list_has(e->rules, granted);
-    return 0;
-}
-
 int box_born_denied(struct box *b, const struct caller *who, const struct tn_spec *spec,
                     struct tn_error *err)
 {
-    struct expected e = {.rules = &spec->allow};
+    const struct tn_str_list *rules = &spec->allow;
 
-    for (size_t i = 0; who->scopes & SCOPE_ADMIN && i < e.rules->count; i++)
-        if (tn_rule_denies(e.rules->items[i]) && grant(b, e.rules->items[i], err) < 0)
+    for (size_t i = 0; who->scopes & SCOPE_ADMIN && i < rules->count; i++)
+        if (tn_rule_denies(rules->items[i]) && grant(b, rules->items[i], err) < 0)
             return -1;
-    if (tn_db_each(b->s->db, expect_denial, &e, err, "SELECT rule FROM box_grant WHERE box = ?",
-                   "t", b->names.id) < 0)
-        return -1;
-    return e.missing && spec->network != TN_NETWORK_NONE
-               ? tn_fail(err, TN_E_CONFLICT, "its network was changed meanwhile: try again")
-               : 0;
+    return 0;
 }
 
 struct change {
@@ -267,10 +269,20 @@ static int check_denials(const struct change *c, const struct tn_str_list *own,
                          struct tn_error *err)
 {
     const struct tn_str_list *added = &c->wish->allow;
+    tn_autorules struct tn_rules denied = {0};
 
-    if (c->operators)
-        return c->admins ? 0 : check_granted(c->b, own, added, err);
-    return check_granted(c->b, c->admins ? added : own, NULL, err);
+    if (!c->operators)
+        return check_granted(c->b, c->admins ? added : own, err);
+    for (size_t i = 0; i < added->count; i++)
+        if (tn_rule_denies(added->items[i]) && tn_rules_add(&denied, added->items[i], err))
+            return -1;
+    for (size_t i = 0; !c->admins && i < own->count; i++)
+        if (contradicts(&denied, own->items[i]))
+            return tn_fail(err, TN_E_CONFLICT,
+                           "its own rule %.200s goes before one that denies: take it away as well "
+                           "(deny)",
+                           own->items[i]);
+    return 0;
 }
 
 /* What an administrator adds is the operator's: all of it in the sandbox of a tenant, and what it
@@ -320,15 +332,21 @@ static void keep_network(struct box *b, int network)
     pthread_mutex_unlock(&b->row);
 }
 
-/* Whoever adds a rule again that was taken away does so on its own account. */
-static void note_change(void *ctx)
+/* A tenant that adds a rule again that was taken away does so on its own account. */
+static void note_change(void *ctx, bool failed)
 {
     const struct change *c = ctx;
+    const struct tn_str_list *added = &c->wish->allow;
 
+    for (size_t i = 0; failed && i < added->count; i++)
+        if (c->granted[i])
+            end_grant(c->b, added->items[i]);
+    if (failed)
+        return;
     if (c->wish->network != TN_NETWORK_DEFAULT)
         keep_network(c->b, c->wish->network);
     for (size_t i = 0; i < c->wish->deny.count; i++)
-        if (!tn_str_list_has(&c->wish->allow, c->wish->deny.items[i]))
+        if (!tn_str_list_has(added, c->wish->deny.items[i]))
             end_grant(c->b, c->wish->deny.items[i]);
 }
 
@@ -351,9 +369,6 @@ int box_change_rules(struct box *b, const struct caller *who, const struct tn_ru
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
     c.granted = tn_calloc(wish->allow.count + 1, sizeof *c.granted);
     bool failed = !sb || tn_sandbox_change_rules(sb, &change, deadline, err);
-    for (size_t i = 0; failed && i < wish->allow.count; i++)
-        if (c.granted[i])
-            end_grant(b, wish->allow.items[i]);
     free(c.granted);
     if (failed)
         return -1;

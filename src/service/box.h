@@ -218,8 +218,7 @@ int box_hand_on_rules(struct box *b, const struct caller *who, const struct tn_s
 /* Whether that rule denies what the operator denies to it: this caller cannot take it away. */
 bool box_is_denied(const struct box *b, const struct caller *who, const char *rule);
 /* In the transaction of its birth: what an administrator denies in its spec only an administrator
- * takes away, and so it is with what was denied to its parent, which must be in its spec
- * (TN_E_CONFLICT: that changed meanwhile). */
+ * takes away. */
 int box_born_denied(struct box *b, const struct caller *who, const struct tn_spec *spec,
                     struct tn_error *err);
 /* Other rules for the gate of its network (tn_sandbox_change_rules).  Those that a caller without

@@ -282,10 +282,10 @@ def test_a_network_only_becomes_narrower(make_service, jail_works):
     config = CONFIG.replace("[jail]", '[jail]\nnetwork = "allow"\nallow = ["*.good.test", "10.1.0.0/16:80"]', 1)
     client = make_service(config=config).start().tenant("a")
     denied(client.post("/v1/sandboxes", {"network": "open"}), "network open", "has allow")
-    for rule in ("good.test", "a.good.test:22", "10.0.0.0/8:80", "10.1.2.3", "@packages"):
+    for rule in ("good.test", "a.good.test:22", "10.0.0.0/8:80", "10.1.2.3", "10.1.2.3:80", "@packages"):
         denied(client.post("/v1/sandboxes", {"allow": [rule]}), f"allow {rule}")
     denied(client.post("/v1/sandboxes", {"allow": ["a b"]}), "rule 'a b'", status=400)
-    box = make(client, allow=["a.good.test", "https://b.good.test", "10.1.2.3:80"])
+    box = make(client, allow=["a.good.test", "https://b.good.test", "10.1.2.2/31:80"])
     client.delete(at(box)).ok(204)
     box = make(client, network="none")
     client.delete(at(box)).ok(204)

@@ -208,6 +208,13 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod, bool 
     return tn_buf_take(&out);
 }
 
+static bool is_pending(const struct tn_json *pod)
+{
+    const char *phase = tn_json_get_str(tn_json_get(pod, "status"), "phase", "");
+
+    return strcmp(phase, "Pending") == 0;
+}
+
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
                      bool proxied, struct pod_cause *cause, struct tn_place *place,
                      int64_t deadline)
@@ -221,6 +228,7 @@ void pods_fill_place(const struct pods *p, const struct tn_subject *s, const str
     *place = (struct tn_place){.status = cause->status,
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
+                               .pending = is_pending(pod),
                                .ref = pods_ref(p, &note),
                                .isolation = isolation_of(p, pod, proxied, *note.pod, deadline)};
     if (place->status == TN_STATUS_RUNNING)
@@ -330,13 +338,6 @@ int pods_end_pod(const struct pods *p, const struct tn_subject *s, const struct 
                : pods_await_end(p, "pods", name, deadline, err);
 }
 
-/* Other rules may have been kept for it while it waited. */
-static int reload_gate(struct pods *p, const struct tn_subject *s, int64_t deadline,
-                       struct tn_error *err)
-{
-    return pod_is_gated(p->host->config, s->spec) ? pods_reload(p, s, deadline, err) : 0;
-}
-
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -355,7 +356,7 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
     if (cause.status == TN_STATUS_RUNNING || cause.status == TN_STATUS_STARTING || cause.patient)
-        return pods_settle(p, s, place, deadline, err) < 0 ? -1 : reload_gate(p, s, deadline, err);
+        return pods_settle(p, s, place, deadline, err);
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");

@@ -387,6 +387,9 @@ static void narrows_by_kind(void **state)
     assert_false(narrows("allow\n8.8.8.0/24:*\n", "8.8.8.8:53"));
     assert_true(narrows("allow\n8.8.8.8\n", "8.8.8.8:53"));
     assert_true(narrows("allow\n169.254.0.0/16\n", "169.254.169.0/24:80"));
+    assert_false(narrows("allow\n169.0.0.0/8\n", "169.254.169.254/8")); /* the same net */
+    assert_false(narrows("allow\n168.63.0.0/16\n", "168.63.129.16/16"));
+    assert_true(narrows("allow\n172.16.0.1/8\n", "172.16.0.0/8"));
 }
 
 static void normalises_names(void **state)
