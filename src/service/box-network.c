@@ -84,9 +84,8 @@ static int read_denials(const struct box *b, struct denials *d)
 static bool contradicts(const struct tn_rules *denials, const char *rule)
 {
     tn_autorules struct tn_rules own = {0};
-    bool found = false;
+    bool found = tn_rules_add(&own, rule, NULL) < 0;
 
-    tn_rules_add(&own, rule, NULL);
     for (size_t i = 0; i < own.count; i++)
         found |= tn_rules_contradict(denials, &own.items[i]);
     return found;

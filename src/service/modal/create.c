@@ -380,7 +380,7 @@ int modal_set_network(struct modal_call *c, const void *request, struct tn_error
 {
     const Modal__TaskSetNetworkAccessRequest *in = request;
     tn_autobuf struct tn_buf wish = {.max = SPEC_MAX, .purse = purse_of(c->x)};
-    autobox struct box *b = modal_box(c, in->task_id, err);
+    autobox struct box *b = modal_running(c, in->task_id, err);
     struct tn_jw w = tn_jw(&wish);
 
     if (!b)

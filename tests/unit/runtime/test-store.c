@@ -482,6 +482,7 @@ static void test_leases_of_the_version_before(void **state)
                                        "ALTER TABLE api_key DROP COLUMN security",
                                        "ALTER TABLE api_key DROP COLUMN gvisor",
                                        "DROP TRIGGER box_grant_gone",
+                                       "DROP TRIGGER box_grant_born",
                                        "DROP TABLE box_grant",
                                        "ALTER TABLE api_key DROP COLUMN network",
                                        "ALTER TABLE box DROP COLUMN timeout",
